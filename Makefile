@@ -1,0 +1,82 @@
+# Every target makes what it needs in .venv; the second time it only runs.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+
+# A stamp is a file newer than pyproject.toml once that set of dependencies is installed.
+READY := $(VENV)/.venv-stamp
+CORE := $(VENV)/.core-stamp
+DEV := $(VENV)/.dev-stamp
+PLOT := $(VENV)/.plot-stamp
+DOCS := $(VENV)/.docs-stamp
+
+# Small matrices: one BLAS thread for each process is the fastest, and repeatable.
+export OPENBLAS_NUM_THREADS := 1
+export OMP_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format bench paper docs clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=python3.12 picks the interpreter of .venv; PYTEST_ARGS='-k laws' goes to pytest."
+
+demo: $(CORE) ## solve a small problem and show the result
+	$(BIN)/python -m dilutron.demo
+
+test: check ## check, then run all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(DEV) ## lint, format check, types: what pre-commit runs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(DEV) ## mend lint and format where it can be done safely
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(PLOT) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+paper: $(PLOT) ## run the experiments of the paper
+	$(BIN)/python -m benchmarks paper
+
+docs: $(DOCS) ## build the documentation in docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean: ## remove .venv, caches and everything built; results stay
+	rm -rf $(VENV) build dist demo-run docs/_build docs/generated
+	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "dilutron needs Python 3.11 or later: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(CORE): pyproject.toml | $(READY)
+	$(PIP) install -e .
+	@touch $@
+
+# An extra brings the core along, so each of these stamps both.
+$(DEV): pyproject.toml | $(READY)
+	$(PIP) install -e '.[dev]'
+	@touch $(CORE) $@
+
+$(PLOT): pyproject.toml | $(READY)
+	$(PIP) install -e '.[plot]'
+	@touch $(CORE) $@
+
+$(DOCS): pyproject.toml | $(READY)
+	$(PIP) install -e '.[docs]'
+	@touch $(CORE) $@

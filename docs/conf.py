@@ -1,0 +1,39 @@
+"""Configuration of the documentation. The build needs no network."""
+
+from dilutron import __version__
+
+project = "dilutron"
+author = "The dilutron developers"
+copyright = "2026, The dilutron developers"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings state types with their shapes
+autosummary_generate = False
+numpydoc_show_class_members = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"dilutron {release}"
+html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
+html_show_sourcelink = False
+
+
+def without_aliases(app, what, name, obj, skip, options):
+    """Leave out what Python itself writes about each field of a NamedTuple: "Alias for field number 0"."""
+    return skip or (getattr(obj, "__doc__", None) or "").startswith("Alias for field number")
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", without_aliases)

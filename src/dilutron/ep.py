@@ -1,0 +1,214 @@
+"""Expectation propagation: the map from sites to sites, one step of it, and the log evidence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dilutron.gaussian import Gaussian, Marginals, NotPositive, Sites
+from dilutron.loop import Memory
+from dilutron.priors import Gaussians, Prior, Tilted
+from dilutron.special import Vector
+
+MARGIN = 1e-10  # a cavity keeps at least this share of its marginal's precision, or is invalid by rounding
+RETREATS = 12  # halvings of one step before the run gives up
+
+
+class Block(NamedTuple):
+    """A run of variables that share a prior. The engine does not know weights from labels from an intercept."""
+
+    where: slice
+    prior: Prior
+
+
+Blocks = tuple[Block, ...]
+
+
+class Visit(NamedTuple):
+    """All that EP knows at one point: the sites, what they imply, and where they want to go."""
+
+    sites: Sites
+    marginals: Marginals
+    cavity: Gaussians
+    tilted: Tilted
+    target: Sites
+    mismatch: float  # the largest
+    spread: float  # their root mean square
+    invalid: int  # cavities without positive variance
+
+
+class EPState(NamedTuple):
+    """The last valid visit, the proposal to visit next, and the counts that are reported."""
+
+    here: Visit
+    blocks: Blocks
+    scale: Vector
+    proposal: Sites
+    damping: float
+    memory: Memory = Memory()
+    accelerated: bool = False
+    retreats: int = 0
+    failures: int = 0
+    invalid: int = 0
+
+    @property
+    def error(self) -> float:
+        """The undamped moment mismatch."""
+        return self.here.mismatch
+
+    @property
+    def failed(self) -> bool:
+        """True where a step has been shortened to nothing."""
+        return self.retreats > RETREATS
+
+
+class Pace(NamedTuple):
+    """How boldly to step: `damping` is the weight of the old value; below a mismatch, accelerate over a history."""
+
+    damping: float = 0.5
+    accelerate_below: float = 1.0
+    history: int = 10
+
+
+def cavity_of(marginals: Marginals, sites: Sites) -> tuple[Gaussians, NDArray[np.bool_]]:
+    """The marginals without their own sites, and which of them are invalid (those keep their marginal)."""
+    precision = 1.0 / marginals.var - sites.precision  # Eq. (33)
+    invalid = ~(precision * marginals.var > MARGIN)
+    var = 1.0 / np.where(invalid, 1.0 / marginals.var, precision)
+    mean = np.where(invalid, marginals.mean, var * (marginals.mean / marginals.var - sites.shift))  # Eq. (34)
+    return Gaussians(mean, var), invalid
+
+
+def tilt(cavity: Gaussians, blocks: Blocks) -> Tilted:
+    """Every prior's moments in its cavity, Eqs. (22) to (24)."""
+    parts = [block.prior.moments(Gaussians(cavity.mean[block.where], cavity.var[block.where])) for block in blocks]
+    return Tilted(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def match(tilted: Tilted, cavity: Gaussians) -> Sites:
+    """The sites that give the marginals the tilted moments, Eq. (30); negative precisions are legitimate."""
+    precision = 1.0 / tilted.var - 1.0 / cavity.var  # Eq. (31)
+    return Sites(precision, tilted.mean / tilted.var - cavity.mean / cavity.var)  # Eq. (32)
+
+
+def visit(sites: Sites, marginals: Marginals, blocks: Blocks, scale: Vector) -> Visit:
+    """EP's map at `sites`: cavities, tilted moments, the sites they ask for, and how far off the moments are.
+
+    The mismatch is the largest of |mean difference| / scale and |relative variance difference|. A variable with an
+    invalid cavity keeps its site, and its mismatch counts as 1, so that no such point passes for a fixed point.
+    """
+    cavity, invalid = cavity_of(marginals, sites)
+    tilted = tilt(cavity, blocks)
+    wanted = match(tilted, cavity)
+    target = Sites(*(np.where(invalid, old, new) for old, new in zip(sites, wanted, strict=True)))
+    if not np.all(np.isfinite(target)):
+        raise NotPositive("a site is not finite")
+    off = np.where(invalid, 1.0, mismatches(tilted, marginals, scale))
+    return Visit(sites, marginals, cavity, tilted, target, float(off.max()), _rms(off), int(invalid.sum()))
+
+
+def mismatches(tilted: Tilted, marginals: Marginals, scale: Vector) -> Vector:
+    """Violation of Eq. (30) by every variable: of its mean in units of `scale`, of its variance relatively."""
+    return np.stack([np.abs(tilted.mean - marginals.mean) / scale, np.abs(tilted.var / marginals.var - 1.0)])
+
+
+def _rms(values: Vector) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def flat_sites(blocks: Blocks) -> Sites:
+    """The start: weights at their prior's variance, labels unheard."""
+    sizes = [block.where.stop - block.where.start for block in blocks]
+    parts = [np.broadcast_to(b.prior.flat_precision(), n) for b, n in zip(blocks, sizes, strict=True)]
+    return Sites(np.concatenate(parts), np.zeros(sum(sizes)))
+
+
+def prior_scale(blocks: Blocks, gaussian: Gaussian) -> Vector:
+    """Prior standard deviation of every weight and field: the unit in which means are compared."""
+    var = 1.0 / flat_sites(blocks).precision[: gaussian.shape[1]]
+    return np.asarray(np.sqrt(np.concatenate([var, gaussian.field_var(var)])))
+
+
+def init(blocks: Blocks, gaussian: Gaussian, damping: float, start: Sites | None = None) -> EPState:
+    """Begin at `start`, or flat."""
+    scale, sites = prior_scale(blocks, gaussian), start or flat_sites(blocks)
+    with np.errstate(all="ignore"):
+        try:
+            here = visit(sites, gaussian.marginals(sites), blocks, scale)
+        except NotPositive:  # a warm start may be improper under other priors: begin flat instead
+            sites = flat_sites(blocks)
+            here = visit(sites, gaussian.marginals(sites), blocks, scale)
+    return EPState(here, blocks, scale, _damped(here, damping), damping, invalid=here.invalid)
+
+
+def step(state: EPState, gaussian: Gaussian, pace: Pace) -> EPState:
+    """One factorisation: visit the proposal and make the next one, or retreat from it."""
+    with np.errstate(all="ignore"):  # invalid values are looked for and counted, not warned about
+        try:
+            marginals = gaussian.marginals(state.proposal)
+            here = visit(state.proposal, marginals, state.blocks, state.scale)
+        except NotPositive:
+            return _retreat(state)
+        return _advance(state, here, pace)
+
+
+def _advance(state: EPState, here: Visit, pace: Pace) -> EPState:
+    """Propose the next sites: extrapolated where the memory serves, damped otherwise."""
+    misled = state.accelerated and here.spread > 3.0 * state.here.spread
+    memory = Memory() if misled else state.memory
+    point = np.concatenate(here.sites)
+    memory = memory.seen(point, np.concatenate(here.target) - point, pace.history)
+    damping = max(pace.damping, 1.0 - 1.1 * (1.0 - state.damping))
+    accelerated = here.mismatch < pace.accelerate_below and len(memory.points) > 2
+    if accelerated:
+        var = here.marginals.var
+        jump = memory.extrapolated(np.concatenate([var, np.sqrt(var)]), 1.0 - damping)
+        proposal = Sites(*np.split(jump, 2))
+    else:
+        proposal = _damped(here, damping)
+    return state._replace(
+        here=here,
+        proposal=proposal,
+        damping=damping,
+        memory=memory,
+        accelerated=accelerated,
+        retreats=0,
+        invalid=state.invalid + here.invalid,
+    )
+
+
+def _retreat(state: EPState) -> EPState:
+    """The proposal was improper: forget the history, and go less far."""
+    damping = state.damping if state.accelerated else min(0.5 * (1.0 + state.damping), 0.98)
+    if state.accelerated:
+        proposal = _damped(state.here, damping)
+    else:
+        pairs = zip(state.here.sites, state.proposal, strict=True)
+        proposal = Sites(*(old + 0.4 * (new - old) for old, new in pairs))
+    return state._replace(
+        proposal=proposal,
+        damping=damping,
+        memory=Memory(),
+        accelerated=False,
+        retreats=state.retreats + 1,
+        failures=state.failures + 1,
+    )
+
+
+def _damped(here: Visit, damping: float) -> Sites:
+    """Natural parameters mixed: `damping` is the weight of the old value."""
+    pairs = zip(here.sites, here.target, strict=True)
+    return Sites(*(damping * old + (1.0 - damping) * new for old, new in pairs))
+
+
+def log_evidence(visit: Visit) -> float:
+    """EP's estimate of log P(labels | priors), for Eq. (C1).
+
+    log Z of the Gaussian with its sites, plus for every variable the tilted normaliser less that of cavity times
+    site. The printed forms (B1), (B2) are minus infinity at zero temperature: see the ledger.
+    """
+    (mean, var, log_z), cavity = visit.marginals, visit.cavity
+    replaced = 0.5 * (np.log(var / cavity.var) + mean**2 / var - cavity.mean**2 / cavity.var)
+    return float(log_z + np.sum(visit.tilted.log_z - replaced))  # Eq. (B1)

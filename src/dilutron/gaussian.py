@@ -1,0 +1,242 @@
+"""The Gaussian approximation Q(h), h = (w, y) with y = X w: marginals from sites, at the cost of the smaller side.
+
+Q(w) is proportional to exp(-w'Aw/2 + b'w) with A = diag(tau_w) + X' diag(tau_y) X and b = nu_w + X' nu_y, where
+(tau, nu) = (1/d, a/d) are the sites' precisions and shifts, Eqs. (17) and (18).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from dilutron.special import Vector
+
+LOOSE = 1e-2  # weight precisions below this share of the typical one are not safe to divide by
+
+
+class Sites(NamedTuple):
+    """Natural parameters of the Gaussian factors of Eq. (14), weights first, then labels."""
+
+    precision: Vector
+    shift: Vector
+
+
+class Marginals(NamedTuple):
+    """Means and variances of Q for every weight and every label, Eqs. (19) and (20), and its log normaliser."""
+
+    mean: Vector
+    var: Vector
+    log_z: float
+
+
+class Covariance(NamedTuple):
+    """Covariance of the weights as diag(base) + root' diag(sign) root, so that wide problems need no N x N array."""
+
+    base: Vector
+    root: Vector
+    sign: Vector
+
+    def along(self, rows: Vector) -> Vector:
+        """Variance of rows @ w, one value per row of `rows`, shape (n, N)."""
+        return np.asarray(rows**2 @ self.base + (rows @ self.root.T) ** 2 @ self.sign)
+
+    def dense(self) -> Vector:
+        """The N x N matrix."""
+        return np.asarray(np.diag(self.base) + (self.root.T * self.sign) @ self.root)
+
+
+class NotPositive(ArithmeticError):
+    """The sites do not define a proper Gaussian."""
+
+
+class Gaussian(Protocol):
+    """What the engine asks of a backend."""
+
+    shape: tuple[int, int]
+
+    def marginals(self, sites: Sites) -> Marginals:
+        """Marginals of every weight and label; `NotPositive` where Q is improper."""
+
+    def covariance(self, sites: Sites) -> Covariance:
+        """Covariance of the weights."""
+
+    def field_var(self, weight_var: Vector) -> Vector:
+        """Variances of y = X w for independent weights of these variances."""
+
+
+class Primal:
+    """Factor the N x N precision: O(M N^2 + N^3) a call. For M >= N.
+
+    Parameters
+    ----------
+    design : array of shape (M, N)
+        The signed design of Eq. (3), in C order.
+    """
+
+    def __init__(self, design: Vector) -> None:
+        self.design = design
+        self.shape = design.shape
+        self._rows = np.empty_like(design)
+        self._square = np.zeros((design.shape[1], design.shape[1]), order="F")
+
+    def marginals(self, sites: Sites) -> Marginals:
+        """See `Gaussian`."""
+        n_weights = self.shape[1]
+        shift_w, shift_y = sites.shift[:n_weights], sites.shift[n_weights:]
+        inverse, log_det = self._inverse_root(sites.precision)
+        shift = shift_w + shift_y @ self.design
+        mean = inverse.T @ (inverse @ shift)  # Eq. (18)
+        np.copyto(self._rows, self.design)
+        rows = dtrmm(1.0, inverse, self._rows.T, lower=1, overwrite_b=1).T  # rows of X L^-T
+        return Marginals(
+            mean=np.concatenate([mean, self.design @ mean]),  # Eq. (19)
+            var=np.concatenate(
+                [np.einsum("ij,ij->j", inverse, inverse), np.einsum("ij,ij->i", rows, rows)]
+            ),  # Eq. (20)
+            log_z=0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + shift @ mean),
+        )
+
+    def covariance(self, sites: Sites) -> Covariance:
+        """See `Gaussian`."""
+        inverse, _ = self._inverse_root(sites.precision)
+        n_weights = self.shape[1]
+        return Covariance(np.zeros(n_weights), inverse.copy(), np.ones(n_weights))
+
+    def field_var(self, weight_var: Vector) -> Vector:
+        """See `Gaussian`."""
+        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
+
+    def _inverse_root(self, precision: Vector) -> tuple[Vector, float]:
+        """Inverse of the Cholesky factor L of A, Eq. (17), and log det A."""
+        n_weights = self.shape[1]
+        label = precision[n_weights:]
+        np.multiply(self.design, np.sqrt(np.maximum(label, 0.0))[:, None], out=self._rows)
+        matrix = dsyrk(1.0, self._rows.T, lower=1, c=self._square, overwrite_c=1)
+        if np.any(label < 0.0):  # the few labels that EP believes are wrong
+            rows = self.design[label < 0.0] * np.sqrt(-label[label < 0.0])[:, None]
+            matrix = dsyrk(-1.0, rows.T, beta=1.0, lower=1, c=matrix, overwrite_c=1)
+        matrix[np.diag_indices(n_weights)] += precision[:n_weights]
+        return _inverse_cholesky(matrix)
+
+
+class Dual:
+    """Factor an M x M matrix instead (Woodbury): O(M^2 N + M^3) a call, no N x N array. For M < N.
+
+    Weight precisions near or below zero and negative label precisions cannot be divided by. Such loose variables
+    borrow precision until they are safe, and give it back exactly by a small Schur complement.
+    """
+
+    def __init__(self, design: Vector) -> None:
+        self.design = design
+        self.shape = design.shape
+        self._columns = np.empty_like(design)
+
+    def marginals(self, sites: Sites) -> Marginals:
+        """See `Gaussian`."""
+        n_weights = self.shape[1]
+        shift_w, shift_y = sites.shift[:n_weights], sites.shift[n_weights:]
+        safe, loose, borrowed = _borrow(sites.precision, n_weights)
+        weight, label = safe[:n_weights], safe[n_weights:]
+        prior, half, log_det = self._half(weight, label)
+        solve = half.T @ half  # (K + T^-1)^-1
+        field = self.design @ (shift_w / weight)
+        pull = shift_y - solve @ (field + prior @ shift_y)
+        mean = np.concatenate([(shift_w + pull @ self.design) / weight, field + prior @ pull])
+        columns = dtrmm(1.0, half, self._columns.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+        var_w = (1.0 - np.einsum("ij,ij->j", columns, columns)) / weight
+        var = np.concatenate([var_w, _label_var(prior, half, label)])
+        log_det += np.log(weight).sum()
+        if loose.size:
+            cross = self._cross(weight, prior, solve, loose)
+            inverse, log_det_small = _inverse_cholesky(np.diag(1.0 / borrowed) - cross[loose])
+            log_det += log_det_small + np.log(borrowed).sum()
+            spread = cross @ inverse.T
+            mean += spread @ (inverse @ mean[loose])
+            var += np.einsum("ij,ij->i", spread, spread)
+        log_z = 0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + sites.shift @ mean)
+        if not np.all(var > 0.0):
+            raise NotPositive("a marginal variance is not positive")
+        return Marginals(mean, var, log_z)
+
+    def covariance(self, sites: Sites) -> Covariance:
+        """See `Gaussian`."""
+        n_labels, n_weights = self.shape
+        safe, loose, borrowed = _borrow(sites.precision, n_weights)
+        weight, label = safe[:n_weights], safe[n_weights:]
+        prior, half, _ = self._half(weight, label)
+        root, sign = half @ (self.design / weight), -np.ones(n_labels)
+        if loose.size:
+            cross = self._cross(weight, prior, half.T @ half, loose)
+            inverse, _ = _inverse_cholesky(np.diag(1.0 / borrowed) - cross[loose])
+            root = np.concatenate([root, inverse @ cross[:n_weights].T])
+            sign = np.concatenate([sign, np.ones(loose.size)])
+        return Covariance(1.0 / weight, root, sign)
+
+    def field_var(self, weight_var: Vector) -> Vector:
+        """See `Gaussian`."""
+        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
+
+    def _half(self, weight: Vector, label: Vector) -> tuple[Vector, Vector, float]:
+        """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
+        np.multiply(self.design, 1.0 / np.sqrt(weight), out=self._columns)
+        prior = dsyrk(1.0, self._columns.T, trans=1, lower=1)
+        prior += np.tril(prior, -1).T
+        root = np.sqrt(label)
+        matrix = prior * root * root[:, None]
+        matrix[np.diag_indices_from(matrix)] += 1.0
+        inverse, log_det = _inverse_cholesky(np.asfortranarray(matrix))
+        return prior, inverse * root, log_det
+
+    def _cross(self, weight: Vector, prior: Vector, solve: Vector, loose: NDArray[np.intp]) -> Vector:
+        """Covariance of every variable with the loose ones while they hold their loan, shape (N + M, loose)."""
+        n_labels, n_weights = self.shape
+        is_weight = loose < n_weights
+        which = np.arange(loose.size)
+        unit = np.zeros((n_weights + n_labels, loose.size))
+        unit[loose, which] = 1.0
+        field = np.empty((n_labels, loose.size))
+        field[:, is_weight] = self.design[:, loose[is_weight]] / weight[loose[is_weight]]
+        field[:, ~is_weight] = prior[:, loose[~is_weight] - n_weights]
+        answer = unit[n_weights:] - solve @ field
+        weights = (unit[:n_weights] + self.design.T @ answer) / weight[:, None]
+        return np.concatenate([weights, field - prior @ (solve @ field)])
+
+
+def choose(design: Vector) -> Gaussian:
+    """The cheaper backend for this shape."""
+    return Primal(design) if design.shape[0] >= design.shape[1] else Dual(design)
+
+
+def _borrow(precision: Vector, n_weights: int) -> tuple[Vector, NDArray[np.intp], Vector]:
+    """Safe precisions, the loose variables' positions, and what each borrowed."""
+    weight = precision[:n_weights]
+    positive = weight[weight > 0.0]
+    typical = np.median(positive) if positive.size else 1.0
+    safe = np.concatenate([np.where(weight < LOOSE * typical, typical, weight), np.maximum(precision[n_weights:], 0.0)])
+    loose = np.flatnonzero(safe > precision)
+    return safe, loose, safe[loose] - precision[loose]
+
+
+def _label_var(prior: Vector, half: Vector, label: Vector) -> Vector:
+    """Variances of the labels: K - K H'H K, or (1 - B^-1) / label where the data speak louder than the prior."""
+    before = np.diag(prior)
+    reduced = half @ prior
+    var = np.asarray(before - np.einsum("ij,ij->j", reduced, reduced))
+    loud = label * before > 1.0  # there the first form cancels
+    used = np.einsum("ij,ij->j", half, half)[loud] / label[loud]
+    var[loud] = (1.0 - used) / label[loud]
+    return var
+
+
+def _inverse_cholesky(matrix: Vector) -> tuple[Vector, float]:
+    """L^-1 (lower triangular) and log det of a symmetric matrix whose lower triangle is given; it is overwritten."""
+    factor, info = dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
+    if info != 0:
+        raise NotPositive("the Gaussian is improper: its precision matrix has a direction that is not positive")
+    log_det = 2.0 * float(np.log(np.diag(factor)).sum())
+    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
+    return inverse, log_det

@@ -1,0 +1,158 @@
+"""The ladder: ways to run EP at fixed priors, from the quickest to the most patient, until one converges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from dilutron.ep import Blocks, Pace, Visit, init, prior_scale, step
+from dilutron.gaussian import Gaussian, Sites
+from dilutron.loop import Status, iterate
+
+ENDED = (Status.CONVERGED, Status.STOPPED)
+COOLING_TOL = 1e-2  # a heated stage only leads the way
+COLLAPSE = 1e-4  # below this share of the prior's power the weights have fallen into the trap w = 0
+
+
+class Rung(NamedTuple):
+    """One way to run EP: its pace, the noise levels to cool through first, and the factorisations for each."""
+
+    name: str
+    pace: Pace
+    temperatures: tuple[float, ...]
+    patience: int
+
+
+LADDER = (
+    Rung("direct", Pace(), (), 150),
+    Rung("annealed", Pace(), (0.5, 0.2, 0.1, 0.05, 0.02), 100),
+    Rung("gentle", Pace(0.9, 0.3, 5), (), 500),
+    Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 500),
+)
+
+
+class Mark(NamedTuple):
+    """One row of a trace: which rung of the ladder, and the error there."""
+
+    stage: str
+    error: float
+
+
+class Resting(Protocol):
+    """A state at rest: what a posterior is made of."""
+
+    @property
+    def here(self) -> Visit:
+        """The last visit."""
+
+    @property
+    def blocks(self) -> Blocks:
+        """The priors."""
+
+    @property
+    def error(self) -> float:
+        """What was compared with the tolerance."""
+
+
+class Settled(NamedTuple):
+    """Where EP came to rest at fixed priors, how, and the way there: one mark per factorisation."""
+
+    state: Resting
+    status: Status
+    trace: tuple[Mark, ...]
+    failures: int
+    invalid: int
+
+    def after(self, earlier: Settled | None) -> Settled:
+        """This rest, with the way to an earlier one put before its own."""
+        if earlier is None:
+            return self
+        return self._replace(
+            trace=earlier.trace + self.trace,
+            failures=earlier.failures + self.failures,
+            invalid=earlier.invalid + self.invalid,
+        )
+
+
+Callback = Callable[[Resting], object]
+
+
+def settle(
+    gaussian: Gaussian,
+    blocks: Blocks,
+    *,
+    tol: float,
+    max_iter: int,
+    ladder: tuple[Rung, ...] = LADDER,
+    start: Sites | None = None,
+    callback: Callback | None = None,
+) -> Settled:
+    """Run EP at fixed priors, rung by rung, until one converges; the best of them where none does."""
+    best = tried = _follow(ladder[0], gaussian, blocks, tol, max_iter, start, callback)
+    for rung in ladder[1:]:
+        if tried.status in ENDED or len(tried.trace) >= max_iter:
+            break
+        budget = max_iter - len(tried.trace)
+        tried = _follow(rung, gaussian, blocks, tol, budget, None, callback).after(tried)
+        best = tried if tried.status in ENDED or _closer(tried, best) else best
+    return best._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
+
+
+def _follow(
+    rung: Rung,
+    gaussian: Gaussian,
+    blocks: Blocks,
+    tol: float,
+    budget: int,
+    start: Sites | None,
+    callback: Callback | None,
+) -> Settled:
+    """One rung: through its temperatures, each started where the last one ended, then at the true one."""
+    way, left = None, budget
+    noise_unit = float(np.mean(prior_scale(blocks, gaussian)[gaussian.shape[1] :] ** 2))
+    for temperature in rung.temperatures:
+        hot = tuple(b._replace(prior=b.prior.heated(temperature**2 * noise_unit)) for b in blocks)
+        name, limit = f"{rung.name} at {temperature:g}", min(rung.patience, left)
+        way = _attempt(name, rung.pace, gaussian, hot, COOLING_TOL, limit, start, callback).after(way)
+        start, left = way.state.here.sites, budget - len(way.trace)
+        if way.status is Status.STOPPED or left <= 1:
+            last = _attempt(rung.name, rung.pace, gaussian, blocks, tol, 1, start, None).after(way)
+            return last._replace(status=way.status if way.status is Status.STOPPED else last.status)
+    limit = min(rung.patience, left)
+    return _attempt(rung.name, rung.pace, gaussian, blocks, tol, limit, start, callback).after(way)
+
+
+def _attempt(
+    name: str,
+    pace: Pace,
+    gaussian: Gaussian,
+    blocks: Blocks,
+    tol: float,
+    limit: int,
+    start: Sites | None,
+    callback: Callback | None,
+) -> Settled:
+    """One run of EP at one temperature."""
+    state = init(blocks, gaussian, pace.damping, start)
+    advance = partial(step, gaussian=gaussian, pace=pace)
+    run = iterate(advance, state, tol=tol, max_iter=limit, callback=callback)
+    status = Status.COLLAPSED if collapsed(run.state) else run.status
+    trace = tuple(Mark(name, error) for error in run.trace)
+    return Settled(run.state, status, trace, run.state.failures, run.state.invalid)
+
+
+def collapsed(state: Resting) -> bool:
+    """True where the weights, the first block, have lost all power: the trap w = 0."""
+    where, prior = state.blocks[0]
+    tilted = state.here.tilted
+    power = (tilted.mean[where] ** 2 + tilted.var[where]) * prior.flat_precision()
+    return float(np.mean(power)) < COLLAPSE
+
+
+def _closer(tried: Settled, best: Settled) -> bool:
+    """A run that did not collapse beats one that did; otherwise the smaller mismatch wins."""
+    fallen, was = tried.status is Status.COLLAPSED, best.status is Status.COLLAPSED
+    return (was and not fallen) or (was == fallen and tried.state.error < best.state.error)

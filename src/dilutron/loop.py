@@ -1,0 +1,109 @@
+"""The one iteration driver of the library, how a run ended, and Anderson acceleration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from dilutron.special import Vector
+
+
+class Status(Enum):
+    """How a run ended."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    DIVERGED = "diverged"
+    COLLAPSED = "collapsed"
+    STOPPED = "stopped"
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.CONVERGED: "The run reached its tolerance.",
+    Status.MAX_ITER: "The iterations ran out before the tolerance was reached: raise max_iter, and look at the trace.",
+    Status.DIVERGED: "No further step was possible: the numbers left the valid range.",
+    Status.COLLAPSED: "Every weight fell to zero, a trap that satisfies hard labels: use eta < 1 or a finite beta.",
+    Status.STOPPED: "The callback asked to stop.",
+}
+
+
+class State(Protocol):
+    """What the loop asks of a state."""
+
+    @property
+    def error(self) -> float:
+        """What is compared with the tolerance."""
+
+    @property
+    def failed(self) -> bool:
+        """True where no further step makes sense."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Run(NamedTuple, Generic[S]):
+    """Where an iteration ended, how, and the error of every state on the way, the first included."""
+
+    state: S
+    status: Status
+    trace: tuple[float, ...]
+
+
+def iterate(
+    step: Callable[[S], S],
+    state: S,
+    *,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[S], object] | None = None,
+) -> Run[S]:
+    """Step until the error is below `tol`, the state has failed, or `max_iter` states have been seen.
+
+    A `callback(state)` sees every state, the first included; where it returns True the run stops there.
+    """
+    trace = [state.error]
+    while True:
+        stop = callback is not None and callback(state) is True
+        if state.failed:
+            return Run(state, Status.DIVERGED, tuple(trace))
+        if state.error < tol:
+            return Run(state, Status.CONVERGED, tuple(trace))
+        if stop:
+            return Run(state, Status.STOPPED, tuple(trace))
+        if len(trace) >= max_iter:
+            return Run(state, Status.MAX_ITER, tuple(trace))
+        state = step(state)
+        trace.append(state.error)
+
+
+class Memory(NamedTuple):
+    """The latest points of a fixed-point iteration and their residuals, for Anderson acceleration."""
+
+    points: tuple[Vector, ...] = ()
+    residuals: tuple[Vector, ...] = ()
+
+    def seen(self, point: Vector, residual: Vector, size: int) -> Self:
+        """This memory with one more point, and at most `size` differences between points."""
+        return self._replace(
+            points=(*self.points, point)[-size - 1 :], residuals=(*self.residuals, residual)[-size - 1 :]
+        )
+
+    def extrapolated(self, scale: Vector, mixing: float) -> Vector:
+        """The next point: where the linear model of the residuals is smallest, plus `mixing` of what is left.
+
+        `scale` has the units of 1/point, so that the least squares weighs every coordinate alike.
+        """
+        moves, changes = np.diff(self.points, axis=0), np.diff(self.residuals, axis=0)
+        point, residual = self.points[-1], self.residuals[-1]
+        # Nearly parallel changes would blow up the coefficients: the smallest directions are cut off.
+        weights = np.linalg.lstsq((changes * scale).T, residual * scale, rcond=1e-8)[0]
+        return np.asarray(point + mixing * residual - weights @ (moves + mixing * changes))

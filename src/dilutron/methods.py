@@ -1,0 +1,56 @@
+"""The methods by name, and the one call that runs any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from dilutron import student
+from dilutron.posterior import Posterior
+from dilutron.priors import Prior
+from dilutron.problem import Problem
+
+METHODS: dict[str, Callable[..., Posterior]] = {"ep": student.solve}
+
+SMALL = 1e9  # multiply-adds of one factorisation below which a second BLAS thread costs more than it brings
+
+
+def solve(
+    problem: Problem,
+    weights: Prior,
+    labels: Prior,
+    method: str = "ep",
+    options: Any = None,
+    *,
+    intercept: Prior | None = None,
+    start: Posterior | None = None,
+    callback: Callable[[Any], object] | None = None,
+) -> Posterior:
+    """Solve a problem by the method of this name.
+
+    Parameters
+    ----------
+    problem : Problem
+    weights : Prior
+        For example `SpikeSlab(rho=0.25)`.
+    labels : Prior
+        For example `ThetaMixture(eta=0.95)`.
+    method : str
+        A key of `METHODS`.
+    options : the method's options, optional
+        `EPOptions` for "ep".
+    intercept : Prior, optional
+        Prior of a constant added to every field, for example `Normal(0.1)`.
+    start : Posterior, optional
+        Where to begin: an earlier posterior of the same problem, perhaps under other priors.
+    callback : callable, optional
+        Sees every state; where it returns True the run stops.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {sorted(METHODS)}, got {method!r}")
+    n_patterns, n_features = problem.X.shape
+    work = n_patterns * n_features * min(n_patterns, n_features)
+    with threadpool_limits(limits=1 if work < SMALL else None, user_api="blas"):
+        return METHODS[method](problem, weights, labels, options, intercept=intercept, start=start, callback=callback)

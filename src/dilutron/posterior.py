@@ -1,0 +1,256 @@
+"""What every method returns, and how it is kept on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dilutron.gaussian import Covariance, Sites
+from dilutron.ladder import Mark
+from dilutron.learning import PathPoint
+from dilutron.loop import Status
+from dilutron.priors import Gaussians, Normal, Prior, RobustProbit, SpikeSlab
+from dilutron.special import Vector
+
+FORMAT = 1
+PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (SpikeSlab, RobustProbit, Normal)}
+
+
+def _absent() -> Covariance:
+    raise ValueError("this posterior was saved without its covariance: save it with covariance=True, or solve again.")
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The weights after seeing the labels.
+
+    Attributes
+    ----------
+    method : str
+    mean, std : arrays of shape (N,)
+        Of each weight, for columns as the method saw them (after centring and scaling).
+    inclusion : array of shape (N,) or None
+        Probability that the weight is not zero.
+    flip : array of shape (M,) or None
+        Probability that the label is wrong.
+    weights, labels : Prior
+        The priors, with learned values in place.
+    log_evidence : float or None
+        Estimate of log P(labels | priors).
+    status : Status
+    mismatch : float
+        Largest undamped violation of moment matching at the end (for EP).
+    trace : tuple of Mark
+        Stage and error at every iteration.
+    seconds : float
+    intercept, intercept_std : float
+        0 where there is none.
+    names, center, scale
+        As in `Problem`.
+    path : tuple of PathPoint
+        Log evidence along the expected sizes tried, where rho was learned.
+    failures, invalid : int
+        Factorisations that failed and cavities that were invalid on the way; both were recovered from.
+    sites : Sites or None
+        Where a warm start begins.
+    """
+
+    method: str
+    mean: Vector
+    std: Vector
+    inclusion: Vector | None
+    flip: Vector | None
+    weights: Any
+    labels: Any
+    log_evidence: float | None
+    status: Status
+    mismatch: float
+    trace: tuple[Mark, ...]
+    seconds: float
+    names: tuple[str, ...]
+    center: Vector
+    scale: Vector
+    intercept: float = 0.0
+    intercept_std: float = 0.0
+    path: tuple[PathPoint, ...] = ()
+    failures: int = 0
+    invalid: int = 0
+    sites: Sites | None = None
+    source: Callable[[], Covariance] = field(default=_absent, repr=False)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of all stages together; for EP one factorisation each."""
+        return len(self.trace)
+
+    def covariance(self) -> Covariance:
+        """Covariance of the weights, the intercept last; `.dense()` is the matrix."""
+        return self.source()
+
+    def predict(self, rows: Any) -> Gaussians:
+        """Mean and variance of the field x.w + intercept for new rows, in the columns' original units."""
+        table = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        if table.ndim != 2 or table.shape[1] != self.mean.size:
+            raise ValueError(f"rows must have {self.mean.size} columns, as in the fit, got shape {np.shape(rows)}.")
+        if not np.all(np.isfinite(table)):
+            row, column = np.argwhere(~np.isfinite(table))[0]
+            raise ValueError(f"rows has the value {table[row, column]} in row {row}, column {column}: impute it first.")
+        table = (table - self.center) / self.scale
+        covariance = self.covariance()
+        mean = table @ self.mean + self.intercept
+        if covariance.base.size > self.mean.size:
+            table = np.column_stack([table, np.ones(len(table))])
+        return Gaussians(mean, covariance.along(table))
+
+    def probability(self, rows: Any) -> Vector:
+        """Probability of the label +1 for new rows, averaged over the posterior and the label noise."""
+        return np.asarray(np.exp(self.labels.moments(self.predict(rows)).log_z))
+
+    def save(self, path: str | os.PathLike[str], *, covariance: bool = True) -> Path:
+        """Write a folder of posterior.json and arrays.npz, whole or not at all; an earlier posterior is replaced."""
+        target = Path(path)
+        if target.exists() and not (target / "posterior.json").is_file() and not _is_empty_folder(target):
+            raise ValueError(f"{target} exists and is not a saved posterior: choose another folder.")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        arrays, facts = self._parts(covariance)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            new, old = scratch / "new", scratch / "old"
+            new.mkdir()
+            with open(new / "arrays.npz", "wb") as file:
+                np.savez(file, **arrays)
+                _flush(file)
+            with open(new / "posterior.json", "w", encoding="utf-8") as text:
+                json.dump(facts, text, indent=1, allow_nan=False)
+                _flush(text)
+            if target.exists():
+                os.replace(target, old)
+            os.replace(new, target)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Posterior:
+        """Read what `save` wrote. Nothing in the folder is executed."""
+        folder = Path(path)
+        try:
+            facts = json.loads((folder / "posterior.json").read_text(encoding="utf-8"))
+            with np.load(folder / "arrays.npz", allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+        except FileNotFoundError as error:
+            raise ValueError(f"{folder} is not a saved posterior: {error.filename} is missing.") from error
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{folder} is damaged and cannot be read: {error}") from error
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            found = facts.get("format") if isinstance(facts, dict) else None
+            raise ValueError(
+                f"{folder} has format {found!r}, this version of dilutron reads format {FORMAT}: upgrade it."
+            )
+        try:
+            return cls._assembled(facts, arrays)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{folder} is damaged: {type(error).__name__} {error}") from error
+
+    def _parts(self, covariance: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arrays, and all the rest as plain JSON."""
+        from dilutron import __version__
+
+        arrays: dict[str, Any] = {n: getattr(self, n) for n in ("mean", "std", "center", "scale")}
+        arrays |= {n: getattr(self, n) for n in ("inclusion", "flip") if getattr(self, n) is not None}
+        if self.sites is not None:
+            arrays |= {"site_precision": self.sites.precision, "site_shift": self.sites.shift}
+        if covariance and self.source is not _absent:
+            arrays |= {f"covariance_{name}": part for name, part in self.covariance()._asdict().items()}
+        facts: dict[str, Any] = {"format": FORMAT, "dilutron": __version__}
+        for name in (
+            "method",
+            "log_evidence",
+            "mismatch",
+            "seconds",
+            "intercept",
+            "intercept_std",
+            "failures",
+            "invalid",
+        ):
+            facts[name] = _to_json(getattr(self, name))
+        facts |= {"status": self.status.value, "names": list(self.names)}
+        facts["trace"] = [[mark.stage, _to_json(mark.error)] for mark in self.trace]
+        facts["path"] = [[p.size, _to_json(p.log_evidence), p.status.value] for p in self.path]
+        for role in ("weights", "labels"):
+            prior = getattr(self, role)
+            facts[role] = {"kind": type(prior).__name__}
+            for name, value in asdict(prior).items():
+                if np.ndim(value) == 1 and not isinstance(value, tuple):
+                    arrays[f"{role}_{name}"] = value
+                else:
+                    facts[role][name] = _to_json(value)
+        return arrays, facts
+
+    @classmethod
+    def _assembled(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
+        n_weights = arrays["mean"].size
+        if len(facts["names"]) != n_weights or any(arrays[n].shape != (n_weights,) for n in ("std", "center", "scale")):
+            raise ValueError("the arrays do not fit together")
+        source = _absent
+        if "covariance_base" in arrays:
+            stored = Covariance(*(arrays[f"covariance_{name}"] for name in Covariance._fields))
+            source = lambda: stored  # noqa: E731
+        sites = Sites(arrays["site_precision"], arrays["site_shift"]) if "site_shift" in arrays else None
+        return cls(
+            method=str(facts["method"]),
+            mean=arrays["mean"],
+            std=arrays["std"],
+            inclusion=arrays.get("inclusion"),
+            flip=arrays.get("flip"),
+            weights=_prior("weights", facts, arrays),
+            labels=_prior("labels", facts, arrays),
+            log_evidence=None if facts["log_evidence"] is None else float(facts["log_evidence"]),
+            status=Status(facts["status"]),
+            mismatch=float(facts["mismatch"]),
+            trace=tuple(Mark(str(stage), float(error)) for stage, error in facts["trace"]),
+            seconds=float(facts["seconds"]),
+            names=tuple(map(str, facts["names"])),
+            center=arrays["center"],
+            scale=arrays["scale"],
+            intercept=float(facts["intercept"]),
+            intercept_std=float(facts["intercept_std"]),
+            path=tuple(PathPoint(float(k), float(v), Status(s)) for k, v, s in facts["path"]),
+            failures=int(facts["failures"]),
+            invalid=int(facts["invalid"]),
+            sites=sites,
+            source=source,
+        )
+
+
+def _prior(role: str, facts: dict[str, Any], arrays: dict[str, Any]) -> Prior:
+    values = dict(facts[role])
+    kind = PRIORS[values.pop("kind")]
+    known = {name: tuple(v) if isinstance(v, list) else float(v) for name, v in values.items()}
+    known |= {n.removeprefix(f"{role}_"): v for n, v in arrays.items() if n.startswith(f"{role}_")}
+    return kind(**known)
+
+
+def _to_json(value: Any) -> Any:
+    """JSON has no infinity and no NaN: they travel as strings, which `float` reads back."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _flush(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())

@@ -1,0 +1,293 @@
+"""Priors. A prior is its log-partition: mean and variance follow from the first two derivatives of `log_z`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit, log_ndtr
+
+from dilutron.special import Vector, hazard, truncated
+
+
+class Gaussians(NamedTuple):
+    """A batch of one-dimensional Gaussians; here the cavities of Eq. (38)."""
+
+    mean: Vector
+    var: Vector
+
+
+class Tilted(NamedTuple):
+    """Log normaliser, mean and variance of cavity times prior, one entry per variable."""
+
+    log_z: Vector
+    mean: Vector
+    var: Vector
+
+
+class Prior:
+    """What the engine asks of a factor. A new one is such a frozen dataclass and a line in the test list.
+
+    `parameters` names what can be learned, with the open interval that each value lives in.
+    """
+
+    parameters: ClassVar[dict[str, tuple[float, float]]] = {}
+
+    def moments(self, cavity: Gaussians) -> Tilted:
+        """Log normaliser, mean and variance of cavity times prior."""
+        raise NotImplementedError
+
+    def flat_precision(self) -> float | Vector:
+        """Precision of the site that EP starts from."""
+        raise NotImplementedError
+
+    def heated(self, noise_var: float) -> Self:
+        """The factor seen through extra Gaussian noise; itself where that means nothing."""
+        return self
+
+    def slopes(self, cavity: Gaussians) -> dict[str, float | Vector]:
+        """Explicit derivative of the summed log_z in each parameter."""
+        return {}
+
+    def learn(self, cavity: Gaussians, names: frozenset[str]) -> Self:
+        """One EM update of those parameters named that this prior has."""
+        return self
+
+    def inclusion(self, cavity: Gaussians) -> Vector | None:
+        """Probability that a weight is not zero, where the prior knows of zeros."""
+        return None
+
+    def flip(self, cavity: Gaussians) -> Vector | None:
+        """Probability that a label is wrong, where the prior knows of labels."""
+        return None
+
+
+@dataclass(frozen=True)
+class SpikeSlab(Prior):
+    """(1 - rho) delta(w) + rho N(w; 0, 1/lam), Eq. (7): the prior of the weights.
+
+    Parameters
+    ----------
+    rho : float or array of shape (N,)
+        Density: the prior probability that a weight is not zero.
+    lam : float or array of shape (N,)
+        Precision of the slab.
+    counts : (float, float)
+        Pseudo-counts of present and absent weights: a weak Beta prior that keeps a learned rho off 0 and 1.
+    """
+
+    rho: float | Vector
+    lam: float | Vector = 1.0
+    counts: tuple[float, float] = (0.1, 0.1)
+    parameters: ClassVar[dict[str, tuple[float, float]]] = {"rho": (0.0, 1.0), "lam": (0.0, np.inf)}
+
+    def __post_init__(self) -> None:
+        _require("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1")
+        _require("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
+        if len(self.counts) != 2 or not all(0.0 <= count < np.inf for count in self.counts):
+            raise ValueError(f"counts must be two finite numbers >= 0, got {self.counts!r}")
+
+    def inclusion(self, cavity: Gaussians) -> Vector:
+        """P(w != 0), Eq. (55)."""
+        return np.asarray(expit(self._log_odds(cavity)))
+
+    def moments(self, cavity: Gaussians) -> Tilted:
+        """Eqs. (39) to (41), in log space so that no exponential overflows."""
+        log_odds, slab = self._log_odds(cavity), self._slab(cavity)
+        present, absent = expit(log_odds), expit(-log_odds)
+        log_spike = np.log1p(-self.rho) + _log_normal(cavity.mean, cavity.var)
+        return Tilted(
+            log_z=log_spike + np.logaddexp(0.0, log_odds),  # Eq. (39)
+            mean=present * slab.mean,  # Eq. (40)
+            var=present * slab.var + present * absent * slab.mean**2,  # Eq. (41), less the squared mean
+        )
+
+    def flat_precision(self) -> float | Vector:
+        """The prior's own variance is rho/lam; tight unit sites would fall into the trap w = 0."""
+        return self.lam / self.rho
+
+    def slopes(self, cavity: Gaussians) -> dict[str, float | Vector]:
+        """Derivatives of the summed log_z in rho, Eq. (C3), and in lam."""
+        log_odds, slab = self._log_odds(cavity), self._slab(cavity)
+        present, absent = expit(log_odds), expit(-log_odds)
+        rho_slope = present / self.rho - absent / (1.0 - self.rho)  # Eq. (C3)
+        lam_slope = 0.5 * present * (1.0 / self.lam - slab.mean**2 - slab.var)
+        return {"rho": _shared(self.rho, rho_slope), "lam": _shared(self.lam, lam_slope)}
+
+    def learn(self, cavity: Gaussians, names: frozenset[str]) -> Self:
+        """EM: the odds of rho move by one common factor, lam by another, also where they are arrays."""
+        present, slab, new = self.inclusion(cavity), self._slab(cavity), self
+        if "rho" in names:
+            wanted = (present.sum() + self.counts[0]) / (present.size + sum(self.counts))
+            now = np.mean(self.rho)
+            odds = self.rho / (1.0 - self.rho) * (wanted / (1.0 - wanted)) * ((1.0 - now) / now)
+            new = replace(new, rho=_plain(odds / (1.0 + odds)))
+        if "lam" in names:
+            power = np.sum(present * self.lam * (slab.mean**2 + slab.var))
+            new = replace(new, lam=_plain(self.lam * (present.sum() / power)))
+        return new
+
+    def _log_odds(self, cavity: Gaussians) -> Vector:
+        """Log of P(w != 0) / P(w = 0)."""
+        mean, var = cavity
+        slab_var = 1.0 / np.asarray(self.lam)
+        gain = 0.5 * mean**2 / var * (slab_var / (var + slab_var)) - 0.5 * np.log1p(slab_var / var)
+        return np.asarray(np.log(self.rho) - np.log1p(-self.rho) + gain)
+
+    def _slab(self, cavity: Gaussians) -> Gaussians:
+        """Cavity times slab: the weight, given that it is present."""
+        shrink = 1.0 / (1.0 + self.lam * cavity.var)
+        return Gaussians(cavity.mean * shrink, cavity.var * shrink)
+
+
+@dataclass(frozen=True)
+class RobustProbit(Prior):
+    """eta Phi(z sqrt(beta)) + (1 - eta) Phi(-z sqrt(beta)): every label factor of the paper, at any temperature.
+
+    beta = inf is the step function: `Theta` for eta = 1, Eq. (8), and `ThetaMixture` for eta < 1, Eq. (10).
+    A finite beta is the label seen through noise of variance 1/beta, Eq. (A1). Integrating that noise into the
+    factor gives exactly the fixed points of Appendix A, without its (N+M)-dimensional matrices.
+
+    Parameters
+    ----------
+    eta : float
+        Fraction of right labels, from 1/2 to 1.
+    beta : float
+        Inverse temperature, positive; `inf` for none.
+    """
+
+    eta: float = 1.0
+    beta: float = np.inf
+    parameters: ClassVar[dict[str, tuple[float, float]]] = {"eta": (0.5, 1.0), "beta": (0.0, np.inf)}
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.eta) != 0 or not 0.5 <= self.eta <= 1.0:
+            raise ValueError(f"eta must be one number from 0.5 to 1 (the fraction of right labels), got {self.eta!r}")
+        if np.ndim(self.beta) != 0 or not self.beta > 0.0:
+            raise ValueError(f"beta must be one positive number (inf for zero temperature), got {self.beta!r}")
+
+    def flip(self, cavity: Gaussians) -> Vector:
+        """Probability that this label was turned over; 0 where eta = 1 says that none was."""
+        return self._split(cavity).wrong
+
+    def moments(self, cavity: Gaussians) -> Tilted:
+        """Eqs. (44) to (52) as a mixture of two truncated Gaussians: sums of positive terms, no tail cancels."""
+        scale, t, right, wrong, log_z = self._split(cavity)
+        above, above_var = truncated(t)
+        below, below_var = truncated(-t)
+        spread = right * above_var + wrong * below_var + right * wrong * (above + below) ** 2
+        noise = 1.0 / (1.0 + self.beta * cavity.var)  # the noise's share of scale^2
+        pull = cavity.var / scale
+        return Tilted(
+            log_z=log_z,  # Eqs. (44), (50)
+            mean=cavity.mean * noise + pull * (right * above - wrong * below),  # Eqs. (46), (51)
+            var=cavity.var * noise + pull**2 * spread,  # Eqs. (48), (52)
+        )
+
+    def flat_precision(self) -> float | Vector:
+        """Labels start unheard: from tight sites EP falls into the trap w = 0."""
+        return 0.0
+
+    def heated(self, noise_var: float) -> Self:
+        """The same labels at a higher temperature."""
+        return replace(self, beta=self.beta if noise_var == 0.0 else 1.0 / (1.0 / self.beta + noise_var))
+
+    def slopes(self, cavity: Gaussians) -> dict[str, float | Vector]:
+        """Derivatives of the summed log_z in eta, Eq. (C4), and in beta."""
+        scale, t, right, wrong, log_z = self._split(cavity)
+        eta_slope = np.exp(log_ndtr(t) - log_z) - np.exp(log_ndtr(-t) - log_z)  # Eq. (C4)
+        pull = right * hazard(t) - wrong * hazard(-t)
+        beta_slope = pull * cavity.mean / (2.0 * self.beta**2 * scale**3)
+        return {"eta": float(eta_slope.sum()), "beta": float(beta_slope.sum())}
+
+    def learn(self, cavity: Gaussians, names: frozenset[str]) -> Self:
+        """EM: eta becomes the mean probability that a label is right, 1/beta the mean squared noise."""
+        scale, t, right, wrong, _ = self._split(cavity)
+        new = self
+        if "eta" in names:
+            new = replace(new, eta=float(np.maximum(right.mean(), 0.5)))
+        if "beta" in names:
+            noise = 1.0 / (1.0 + self.beta * cavity.var)
+            squared = scale**2 * (1.0 - t * (right * hazard(t) - wrong * hazard(-t)))  # E[(y - mean)^2]
+            new = replace(new, beta=float(1.0 / np.mean(noise * (noise * squared + cavity.var))))
+        return new
+
+    def _split(self, cavity: Gaussians) -> _Split:
+        scale = np.sqrt(cavity.var + 1.0 / self.beta)
+        t = cavity.mean / scale
+        log_right = np.log(self.eta) + log_ndtr(t)
+        if self.eta == 1.0:
+            return _Split(scale, t, np.ones_like(t), np.zeros_like(t), log_right)
+        log_wrong = np.log1p(-self.eta) + log_ndtr(-t)
+        log_odds = log_right - log_wrong
+        return _Split(scale, t, expit(log_odds), expit(-log_odds), np.logaddexp(log_right, log_wrong))
+
+
+class _Split(NamedTuple):
+    """Sd of the noisy field, mean over that sd, P(label right), P(label wrong), log normaliser."""
+
+    scale: Vector
+    t: Vector
+    right: Vector
+    wrong: Vector
+    log_z: Vector
+
+
+def Theta() -> RobustProbit:
+    """Noiseless labels, Eq. (8)."""
+    return RobustProbit()
+
+
+def ThetaMixture(eta: float) -> RobustProbit:
+    """Labels of which a fraction `eta` is right, Eq. (10)."""
+    return RobustProbit(eta=eta)
+
+
+def Probit(beta: float) -> RobustProbit:
+    """Labels seen through Gaussian noise of variance 1/beta: Appendix A with the noise integrated out."""
+    return RobustProbit(beta=beta)
+
+
+@dataclass(frozen=True)
+class Normal(Prior):
+    """N(0, 1/precision): the wide prior of an intercept."""
+
+    precision: float | Vector = 0.1
+
+    def __post_init__(self) -> None:
+        _require("precision", self.precision, 0.0, np.inf, "a positive, finite precision")
+
+    def moments(self, cavity: Gaussians) -> Tilted:
+        """A Gaussian times a Gaussian."""
+        shrink = 1.0 / (1.0 + self.precision * cavity.var)
+        log_z = _log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.precision))
+        return Tilted(log_z, cavity.mean * shrink, cavity.var * shrink)
+
+    def flat_precision(self) -> float | Vector:
+        """Its site is exact from the start."""
+        return self.precision
+
+
+def _log_normal(mean: Vector, var: Vector) -> Vector:
+    return np.asarray(-0.5 * (np.log(2.0 * np.pi * var) + mean**2 / var))
+
+
+def _shared(parameter: float | Vector, slope: Vector) -> float | Vector:
+    """A shared parameter's slope is the sum over the variables that share it."""
+    return float(slope.sum()) if np.ndim(parameter) == 0 else slope
+
+
+def _plain(value: float | Vector) -> float | Vector:
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)
+
+
+def _require(name: str, value: float | Vector, low: float, high: float, remedy: str) -> None:
+    values = np.asarray(value, dtype=np.float64)
+    if values.ndim > 1 or values.size == 0:
+        raise ValueError(f"{name} must be one number or a vector of one per feature, got shape {values.shape}")
+    bad = np.atleast_1d(~((values > low) & (values < high)))
+    if np.any(bad):
+        first = int(np.flatnonzero(bad)[0])
+        place = f" at position {first}" if values.ndim else ""
+        raise ValueError(f"{name} must be {remedy}, got {np.atleast_1d(values)[first]}{place}")

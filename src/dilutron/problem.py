@@ -1,0 +1,135 @@
+"""A classification problem: patterns, labels, and what was done to the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from dilutron.special import Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Checked data, ready for any method. Make one with `Problem.from_arrays`.
+
+    Attributes
+    ----------
+    X : array of shape (M, N)
+        Patterns, centred and scaled where that was asked for.
+    labels : array of shape (M,)
+        -1 or +1.
+    names : tuple of N strings
+        Feature names.
+    center, scale : arrays of shape (N,)
+        What was subtracted from, and divided out of, each column.
+    """
+
+    X: Vector
+    labels: Vector
+    names: tuple[str, ...]
+    center: Vector
+    scale: Vector
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        labels: Any,
+        *,
+        names: Sequence[str] | None = None,
+        standardize: bool = False,
+        strict: bool = True,
+    ) -> Self:
+        """Check the data, and say what is wrong with them and where.
+
+        Parameters
+        ----------
+        X : array-like of shape (M, N)
+            One row per pattern.
+        labels : array-like of shape (M,)
+            -1 or +1.
+        names : sequence of N strings, optional
+            Feature names; x0, x1, ... where absent.
+        standardize : bool
+            Give every column mean 0 and standard deviation 1.
+        strict : bool
+            Refuse constant columns and labels of one class only. `False` lets both through, as short runs of a
+            recurrent network need; a constant column then cannot be standardized.
+        """
+        patterns = _patterns(X)
+        n_patterns, n_features = patterns.shape
+        checked = _labels(labels, n_patterns, strict)
+        named = _names(names, n_features)
+        low, high = patterns.min(axis=0), patterns.max(axis=0)
+        constant = np.flatnonzero(low == high)
+        if constant.size and (strict or standardize):
+            raise ValueError(
+                f"X has {constant.size} constant column(s), the first is {named[constant[0]]!r} (column {constant[0]}):"
+                " a constant says nothing about the labels. Drop such columns, or pass strict=False to keep them"
+                " (without standardize)."
+            )
+        center, scale = np.zeros(n_features), np.ones(n_features)
+        if standardize:
+            center, scale = patterns.mean(axis=0), patterns.std(axis=0)
+            patterns = (patterns - center) / scale
+        empty = np.flatnonzero(~np.any(patterns, axis=1))
+        if empty.size:
+            raise ValueError(f"row {empty[0]} of X is all zeros, so its label tells nothing: drop it.")
+        return cls(patterns, checked, named, center, scale)
+
+    def signed(self, *, intercept: bool = False) -> Vector:
+        """Every pattern times its label, Eq. (3), with a last column for the intercept where wanted."""
+        n_patterns, n_features = self.X.shape
+        design = np.empty((n_patterns, n_features + intercept))
+        np.multiply(self.X, self.labels[:, None], out=design[:, :n_features])  # Eq. (3)
+        if intercept:
+            design[:, -1] = self.labels
+        return design
+
+
+def _patterns(X: Any) -> Vector:
+    if hasattr(X, "toarray"):
+        raise ValueError("X is a sparse matrix: pass X.toarray(), the engine works on dense patterns.")
+    try:
+        patterns = np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X must be a table of numbers, one row per pattern: {error}") from error
+    if patterns.ndim != 2 or np.ndim(X) != 2:
+        raise ValueError(f"X must have two dimensions (patterns, features), got shape {np.shape(X)}.")
+    if 0 in patterns.shape:
+        raise ValueError(f"X must have at least one row and one column, got shape {patterns.shape}.")
+    if not np.all(np.isfinite(patterns.sum(axis=1))) and not np.all(np.isfinite(patterns)):
+        row, column = np.argwhere(~np.isfinite(patterns))[0]
+        raise ValueError(
+            f"X has the value {patterns[row, column]} in row {row}, column {column}: impute or drop it first."
+        )
+    return patterns
+
+
+def _labels(labels: Any, n_patterns: int, strict: bool) -> Vector:
+    values = np.asarray(labels)
+    if values.shape != (n_patterns,):
+        raise ValueError(f"labels must have one entry per row of X, shape ({n_patterns},), got shape {values.shape}.")
+    try:
+        checked = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"labels must be the numbers -1 and +1: {error}") from error
+    wrong = np.flatnonzero(~np.isin(checked, (-1.0, 1.0)))
+    if wrong.size:
+        hint = " For labels 0 and 1 pass 2 * labels - 1." if set(np.unique(checked)) <= {0.0, 1.0} else ""
+        raise ValueError(f"labels must be -1 or +1, got {values[wrong[0]]!r} at position {wrong[0]}.{hint}")
+    if strict and np.all(checked == checked[0]):
+        raise ValueError(f"labels are all {checked[0]:+.0f}: two classes are needed to learn what tells them apart.")
+    return checked
+
+
+def _names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"x{i}" for i in range(n_features))
+    named = tuple(str(name) for name in names)
+    if len(named) != n_features:
+        raise ValueError(f"names must have one entry per column of X, {n_features}, got {len(named)}.")
+    return named

@@ -1,0 +1,204 @@
+"""The EP student: options, and the solve that turns a problem and priors into a posterior."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from dilutron import paper_scheme
+from dilutron.ep import Block, Blocks, log_evidence
+from dilutron.gaussian import Gaussian, Sites, choose
+from dilutron.ladder import LADDER, Callback, settle
+from dilutron.learning import Learned, climb, em, learn
+from dilutron.posterior import Posterior
+from dilutron.priors import Gaussians, Prior
+from dilutron.problem import Problem
+
+
+@dataclass(frozen=True)
+class EPOptions:
+    """How EP is run.
+
+    Parameters
+    ----------
+    tol : float
+        The run has converged when the undamped moment mismatch is below this: means in units of their prior's
+        standard deviation, variances relatively. With ``scheme="paper"`` it is the threshold of rule (35).
+    max_iter : int
+        Factorisations at most.
+    learn : tuple of str
+        Parameters to learn: any of "rho", "lam", "eta", "beta". The priors' values are then the start.
+    learning : {"em", "gradient"}
+        Closed-form updates, or the paper's gradient steps.
+    rate : float
+        Learning rate of the gradient steps.
+    learn_tol : float
+        Relative change of a learned parameter at which learning has converged.
+    path : bool
+        Where rho is learned, try a path of expected sizes first and begin where the log evidence is best. Without it
+        learning climbs from the given rho alone, which is not safe with few samples.
+    scheme : {"natural", "paper"}
+        Natural parameters with acceleration and fallbacks, or the paper's own iteration, for reproduction.
+    damping : float, optional
+        Weight of the old value; by default 0.5 at first with "natural", and 0.99 with "paper".
+    fallback : bool
+        Where the first run does not converge, try annealing and stronger damping.
+    """
+
+    tol: float = 1e-6
+    max_iter: int = 5000
+    learn: tuple[str, ...] = ()
+    learning: str = "em"
+    rate: float = 1e-5
+    learn_tol: float = 1e-4
+    path: bool = True
+    scheme: str = "natural"
+    damping: float | None = None
+    fallback: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "learn_tol", "rate"):
+            if not 0.0 < getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)!r}")
+        if self.max_iter < 1:
+            raise ValueError(f"max_iter must be at least 1, got {self.max_iter!r}")
+        if self.damping is not None and not 0.0 <= self.damping < 1.0:
+            raise ValueError(f"damping is the weight of the old value, from 0 up to but not 1, got {self.damping!r}")
+        for name, known in (("learning", ("em", "gradient")), ("scheme", ("natural", "paper"))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
+        if isinstance(self.learn, str):
+            raise ValueError(
+                f"learn must be a tuple of names, for example ({self.learn!r},), got the string {self.learn!r}"
+            )
+
+
+def solve(
+    problem: Problem,
+    weights: Prior,
+    labels: Prior,
+    options: EPOptions | None = None,
+    *,
+    intercept: Prior | None = None,
+    start: Posterior | None = None,
+    callback: Callback | None = None,
+) -> Posterior:
+    """Approximate the posterior of Eq. (11) by EP.
+
+    Parameters
+    ----------
+    problem : Problem
+    weights, labels : Prior
+    options : EPOptions, optional
+    intercept : Prior, optional
+        Prior of a constant added to every field, for example `Normal(0.1)`; none where absent.
+    start : Posterior, optional
+        Begin at the sites of an earlier posterior of the same shape.
+    callback : callable, optional
+        Sees every state; where it returns True the run stops, with the status STOPPED.
+    """
+    began = time.perf_counter()
+    options = options or EPOptions()
+    gaussian = choose(problem.signed(intercept=intercept is not None))
+    blocks = _blocks(problem, weights, labels, intercept)
+    names = _learnable(options.learn, blocks)
+    learned = _run(gaussian, blocks, names, options, start, callback)
+    return _posterior(problem, gaussian, learned, intercept is not None, time.perf_counter() - began)
+
+
+def _run(
+    gaussian: Gaussian,
+    blocks: Blocks,
+    names: frozenset[str],
+    options: EPOptions,
+    start: Posterior | None,
+    callback: Callback | None,
+) -> Learned:
+    improve = em if options.learning == "em" else partial(climb, rate=options.rate)
+    tol, max_iter = options.tol, options.max_iter
+    if options.scheme == "paper":
+        damping = 0.99 if options.damping is None else options.damping
+        paper = partial(paper_scheme.run, damping=damping, names=names, improve=improve)
+        return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
+    ladder = LADDER if options.fallback else LADDER[:1]
+    if options.damping is not None:
+        ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
+    rest = partial(settle, gaussian, ladder=ladder, max_iter=max_iter, callback=callback)
+    sites = _warm_sites(start, sum(gaussian.shape))
+    if not names:
+        return Learned(rest(blocks, tol=tol, start=sites), ())
+    return learn(rest, blocks, names, improve, path=options.path, tol=tol, learn_tol=options.learn_tol, start=sites)
+
+
+def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | None) -> Blocks:
+    n_patterns, n_features = problem.X.shape
+    for name, value in vars(weights).items():
+        if np.ndim(value) == 1 and not isinstance(value, tuple) and np.size(value) != n_features:
+            raise ValueError(
+                f"weights.{name} has {np.size(value)} values for {n_features} features: give one each, or one number."
+            )
+    extra = intercept is not None
+    where = slice(n_features + extra, n_features + extra + n_patterns)
+    middle = () if intercept is None else (Block(slice(n_features, n_features + 1), intercept),)
+    return (Block(slice(0, n_features), weights), *middle, Block(where, labels))
+
+
+def _learnable(names: tuple[str, ...], blocks: Blocks) -> frozenset[str]:
+    known = {name: block.prior for block in blocks for name in block.prior.parameters}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"learn names {name!r}, which these priors do not have; they have {sorted(known)}.")
+        if not np.all(np.isfinite(getattr(known[name], name))):
+            raise ValueError(
+                f"learn names {name!r}, whose start is infinite: give a finite one, such as Probit(beta=1)."
+            )
+    return frozenset(names)
+
+
+def _warm_sites(start: Posterior | None, n_variables: int) -> Sites | None:
+    if start is None:
+        return None
+    if start.sites is None or start.sites.precision.size != n_variables:
+        had = "no sites" if start.sites is None else f"{start.sites.precision.size} sites"
+        raise ValueError(
+            f"start has {had}, this problem has {n_variables}: a warm start needs an EP posterior of the same shape."
+        )
+    return start.sites
+
+
+def _posterior(problem: Problem, gaussian: Gaussian, learned: Learned, intercept: bool, seconds: float) -> Posterior:
+    settled, state = learned.settled, learned.settled.state
+    here, n_features = state.here, problem.X.shape[1]
+    weights, labels = state.blocks[0], state.blocks[-1]
+    std = np.sqrt(here.tilted.var)
+    return Posterior(
+        method="ep",
+        mean=here.tilted.mean[weights.where],
+        std=std[weights.where],
+        inclusion=weights.prior.inclusion(_part(here.cavity, weights)),
+        flip=labels.prior.flip(_part(here.cavity, labels)),
+        weights=weights.prior,
+        labels=labels.prior,
+        log_evidence=log_evidence(here),
+        status=settled.status,
+        mismatch=here.mismatch,
+        trace=settled.trace,
+        seconds=seconds,
+        names=problem.names,
+        center=problem.center,
+        scale=problem.scale,
+        intercept=float(here.tilted.mean[n_features]) if intercept else 0.0,
+        intercept_std=float(std[n_features]) if intercept else 0.0,
+        path=learned.path,
+        failures=settled.failures,
+        invalid=settled.invalid,
+        sites=here.sites,
+        source=partial(gaussian.covariance, here.sites),
+    )
+
+
+def _part(cavity: Gaussians, block: Block) -> Gaussians:
+    return Gaussians(cavity.mean[block.where], cavity.var[block.where])
