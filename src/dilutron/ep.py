@@ -12,7 +12,8 @@ from dilutron.loop import Memory
 from dilutron.priors import Gaussians, Prior, Tilted
 from dilutron.special import Vector
 
-MARGIN = 1e-10  # a cavity keeps at least this share of its marginal's precision, or is invalid by rounding
+COLLAPSE = 1e-4  # below this share of the prior's power the weights have fallen into the trap w = 0
+MARGIN = 1e-12  # cavity precisions below this share of the marginal's are rounding noise around zero
 RETREATS = 12  # halvings of one step before the run gives up
 
 
@@ -60,8 +61,15 @@ class EPState(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """True where a step has been shortened to nothing."""
-        return self.retreats > RETREATS
+        """True where a step has been shortened to nothing, or the weights have fallen into the trap."""
+        return self.retreats > RETREATS or collapsed(self.here, self.blocks)
+
+
+def collapsed(here: Visit, blocks: Blocks) -> bool:
+    """True where the weights, the first block, have lost all power: the trap w = 0."""
+    where, prior = blocks[0]
+    power = (here.tilted.mean[where] ** 2 + here.tilted.var[where]) * prior.flat_precision()
+    return float(np.mean(power)) < COLLAPSE
 
 
 class Pace(NamedTuple):
@@ -72,13 +80,18 @@ class Pace(NamedTuple):
     history: int = 10
 
 
-def cavity_of(marginals: Marginals, sites: Sites) -> tuple[Gaussians, NDArray[np.bool_]]:
-    """The marginals without their own sites, and which of them are invalid (those keep their marginal)."""
+def cavity_of(marginals: Marginals, sites: Sites, blocks: Blocks) -> tuple[Gaussians, NDArray[np.bool_]]:
+    """The marginals without their own sites, and which of them their priors cannot take (those keep their marginal).
+
+    A cavity's variance may be negative: see `Prior.admits`.
+    """
     precision = 1.0 / marginals.var - sites.precision  # Eq. (33)
-    invalid = ~(precision * marginals.var > MARGIN)
+    margin = MARGIN / marginals.var
+    precision = np.where(np.abs(precision) < margin, margin, precision)  # an exact zero has no variance
+    shift = marginals.mean / marginals.var - sites.shift  # Eq. (34)
+    invalid = ~np.concatenate([prior.admits(precision[where], shift[where]) for where, prior in blocks])
     var = 1.0 / np.where(invalid, 1.0 / marginals.var, precision)
-    mean = np.where(invalid, marginals.mean, var * (marginals.mean / marginals.var - sites.shift))  # Eq. (34)
-    return Gaussians(mean, var), invalid
+    return Gaussians(np.where(invalid, marginals.mean, var * shift), var), invalid
 
 
 def tilt(cavity: Gaussians, blocks: Blocks) -> Tilted:
@@ -97,16 +110,17 @@ def visit(sites: Sites, marginals: Marginals, blocks: Blocks, scale: Vector) -> 
     """EP's map at `sites`: cavities, tilted moments, the sites they ask for, and how far off the moments are.
 
     The mismatch is the largest of |mean difference| / scale and |relative variance difference|. A variable with an
-    invalid cavity keeps its site, and its mismatch counts as 1, so that no such point passes for a fixed point.
+    invalid cavity keeps its site; the mismatch is then infinite, so that no such point passes for a fixed point.
     """
-    cavity, invalid = cavity_of(marginals, sites)
+    cavity, invalid = cavity_of(marginals, sites, blocks)
     tilted = tilt(cavity, blocks)
     wanted = match(tilted, cavity)
     target = Sites(*(np.where(invalid, old, new) for old, new in zip(sites, wanted, strict=True)))
     if not np.all(np.isfinite(target)):
         raise NotPositive("a site is not finite")
     off = np.where(invalid, 1.0, mismatches(tilted, marginals, scale))
-    return Visit(sites, marginals, cavity, tilted, target, float(off.max()), _rms(off), int(invalid.sum()))
+    mismatch = np.inf if np.any(invalid) else float(off.max())
+    return Visit(sites, marginals, cavity, tilted, target, mismatch, _rms(off), int(invalid.sum()))
 
 
 def mismatches(tilted: Tilted, marginals: Marginals, scale: Vector) -> Vector:
@@ -120,9 +134,9 @@ def _rms(values: Vector) -> float:
 
 def flat_sites(blocks: Blocks) -> Sites:
     """The start: weights at their prior's variance, labels unheard."""
-    sizes = [block.where.stop - block.where.start for block in blocks]
-    parts = [np.broadcast_to(b.prior.flat_precision(), n) for b, n in zip(blocks, sizes, strict=True)]
-    return Sites(np.concatenate(parts), np.zeros(sum(sizes)))
+    parts = [np.broadcast_to(prior.flat_precision(), where.stop - where.start) for where, prior in blocks]
+    precision = np.concatenate(parts)
+    return Sites(precision, np.zeros_like(precision))
 
 
 def prior_scale(blocks: Blocks, gaussian: Gaussian) -> Vector:
@@ -140,7 +154,7 @@ def init(blocks: Blocks, gaussian: Gaussian, damping: float, start: Sites | None
         except NotPositive:  # a warm start may be improper under other priors: begin flat instead
             sites = flat_sites(blocks)
             here = visit(sites, gaussian.marginals(sites), blocks, scale)
-    return EPState(here, blocks, scale, _damped(here, damping), damping, invalid=here.invalid)
+    return EPState(here, blocks, scale, _damped(here, damping), damping)
 
 
 def step(state: EPState, gaussian: Gaussian, pace: Pace) -> EPState:
@@ -150,6 +164,8 @@ def step(state: EPState, gaussian: Gaussian, pace: Pace) -> EPState:
             marginals = gaussian.marginals(state.proposal)
             here = visit(state.proposal, marginals, state.blocks, state.scale)
         except NotPositive:
+            return _retreat(state)
+        if state.accelerated and here.invalid > state.here.invalid:  # a jump too far; a damped step may yet be good
             return _retreat(state)
         return _advance(state, here, pace)
 
@@ -210,5 +226,5 @@ def log_evidence(visit: Visit) -> float:
     site. The printed forms (B1), (B2) are minus infinity at zero temperature: see the ledger.
     """
     (mean, var, log_z), cavity = visit.marginals, visit.cavity
-    replaced = 0.5 * (np.log(var / cavity.var) + mean**2 / var - cavity.mean**2 / cavity.var)
+    replaced = 0.5 * (np.log(var / np.abs(cavity.var)) + mean**2 / var - cavity.mean**2 / cavity.var)
     return float(log_z + np.sum(visit.tilted.log_z - replaced))  # Eq. (B1)

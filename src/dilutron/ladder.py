@@ -8,17 +8,16 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dilutron.ep import Blocks, Pace, Visit, init, prior_scale, step
+from dilutron.ep import Blocks, Pace, Visit, collapsed, init, prior_scale, step
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.loop import Status, iterate
 
 ENDED = (Status.CONVERGED, Status.STOPPED)
 COOLING_TOL = 1e-2  # a heated stage only leads the way
-COLLAPSE = 1e-4  # below this share of the prior's power the weights have fallen into the trap w = 0
 
 
 class Rung(NamedTuple):
-    """One way to run EP: its pace, the noise levels to cool through first, and the factorisations for each."""
+    """One way to run EP: its pace, the noise levels to cool through first, and how long to wait for progress."""
 
     name: str
     pace: Pace
@@ -27,10 +26,10 @@ class Rung(NamedTuple):
 
 
 LADDER = (
-    Rung("direct", Pace(), (), 150),
-    Rung("annealed", Pace(), (0.5, 0.2, 0.1, 0.05, 0.02), 100),
-    Rung("gentle", Pace(0.9, 0.3, 5), (), 500),
-    Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 500),
+    Rung("direct", Pace(), (), 80),
+    Rung("annealed", Pace(), (0.5, 0.2, 0.1, 0.05, 0.02), 80),
+    Rung("gentle", Pace(0.9, 0.3, 5), (), 250),
+    Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 250),
 )
 
 
@@ -115,19 +114,18 @@ def _follow(
     noise_unit = float(np.mean(prior_scale(blocks, gaussian)[gaussian.shape[1] :] ** 2))
     for temperature in rung.temperatures:
         hot = tuple(b._replace(prior=b.prior.heated(temperature**2 * noise_unit)) for b in blocks)
-        name, limit = f"{rung.name} at {temperature:g}", min(rung.patience, left)
-        way = _attempt(name, rung.pace, gaussian, hot, COOLING_TOL, limit, start, callback).after(way)
+        name = f"{rung.name} at {temperature:g}"
+        way = _attempt(name, rung, gaussian, hot, COOLING_TOL, left, start, callback).after(way)
         start, left = way.state.here.sites, budget - len(way.trace)
         if way.status is Status.STOPPED or left <= 1:
-            last = _attempt(rung.name, rung.pace, gaussian, blocks, tol, 1, start, None).after(way)
+            last = _attempt(rung.name, rung, gaussian, blocks, tol, 1, start, None).after(way)
             return last._replace(status=way.status if way.status is Status.STOPPED else last.status)
-    limit = min(rung.patience, left)
-    return _attempt(rung.name, rung.pace, gaussian, blocks, tol, limit, start, callback).after(way)
+    return _attempt(rung.name, rung, gaussian, blocks, tol, left, start, callback).after(way)
 
 
 def _attempt(
     name: str,
-    pace: Pace,
+    rung: Rung,
     gaussian: Gaussian,
     blocks: Blocks,
     tol: float,
@@ -136,20 +134,12 @@ def _attempt(
     callback: Callback | None,
 ) -> Settled:
     """One run of EP at one temperature."""
-    state = init(blocks, gaussian, pace.damping, start)
-    advance = partial(step, gaussian=gaussian, pace=pace)
-    run = iterate(advance, state, tol=tol, max_iter=limit, callback=callback)
-    status = Status.COLLAPSED if collapsed(run.state) else run.status
-    trace = tuple(Mark(name, error) for error in run.trace)
-    return Settled(run.state, status, trace, run.state.failures, run.state.invalid)
-
-
-def collapsed(state: Resting) -> bool:
-    """True where the weights, the first block, have lost all power: the trap w = 0."""
-    where, prior = state.blocks[0]
-    tilted = state.here.tilted
-    power = (tilted.mean[where] ** 2 + tilted.var[where]) * prior.flat_precision()
-    return float(np.mean(power)) < COLLAPSE
+    state = init(blocks, gaussian, rung.pace.damping, start)
+    advance = partial(step, gaussian=gaussian, pace=rung.pace)
+    run = iterate(advance, state, tol=tol, max_iter=limit, patience=rung.patience, callback=callback)
+    trace, fallen = tuple(Mark(name, error) for error in run.trace), collapsed(run.last.here, blocks)
+    state, status = (run.last, Status.COLLAPSED) if fallen else (run.best, run.status)
+    return Settled(state, status, trace, run.last.failures, run.last.invalid)
 
 
 def _closer(tried: Settled, best: Settled) -> bool:

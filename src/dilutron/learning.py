@@ -50,6 +50,7 @@ class LearnState(NamedTuple):
     """The best E-step so far with the parameters its M-step asks for, and those to try next."""
 
     settled: Settled
+    budget: int
     log_evidence: float
     error: float
     target: Blocks
@@ -59,8 +60,8 @@ class LearnState(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """True where a callback stopped the E-step."""
-        return self.settled.status is Status.STOPPED
+        """True where a callback stopped the E-step, or the factorisations are used up."""
+        return self.settled.status is Status.STOPPED or len(self.settled.trace) >= self.budget
 
 
 def em(prior: Prior, cavity: Gaussians, names: frozenset[str]) -> Prior:
@@ -128,34 +129,36 @@ def learn(
     path: bool,
     tol: float,
     learn_tol: float,
+    max_iter: int,
     start: Sites | None = None,
 ) -> Learned:
     """Maximise the log evidence over the named parameters, and run EP there down to `tol`.
 
     Each M-step is made at a fixed point of EP, where the explicit slopes of the log evidence are the whole ones.
     The sequence of M-steps is Anderson accelerated; an accelerated step that lowers the evidence is taken back.
-    `rest(blocks, tol=, start=)` is `engine.settle` with its other arguments given.
+    `rest(blocks, tol=, max_iter=, start=)` is `ladder.settle` with its other arguments given.
     """
     blocks = tuple(Block(b.where, with_values(b.prior, _values(b.prior, names))) for b in blocks)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
     if path and "rho" in names & blocks[0].prior.parameters.keys():
-        before, points = _along_path(rest, blocks, names, improve)
+        before, points = _along_path(rest, blocks, names, improve, max_iter)
         blocks, start = before.state.blocks, before.state.here.sites
     e_step = partial(rest, tol=max(tol, E_TOL), ladder=LADDER[:2])  # a stubborn trial point is not worth every rung
-    first = e_step(blocks, start=start).after(before)
+    first = e_step(blocks, max_iter=_left(max_iter, before), start=start).after(before)
     step = partial(_em_step, e_step=e_step, names=names, improve=improve)
-    run = iterate(step, _appraised(first, names, improve), tol=learn_tol, max_iter=ROUNDS)
-    settled = run.state.settled
+    run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=ROUNDS)
+    settled = run.last.settled
     if settled.status is not Status.STOPPED:
-        settled = rest(settled.state.blocks, tol=tol, start=settled.state.here.sites).after(settled)
+        left, start = _left(max_iter, settled), settled.state.here.sites
+        settled = rest(settled.state.blocks, tol=tol, max_iter=left, start=start).after(settled)
     if settled.status is Status.CONVERGED and run.status is not Status.CONVERGED:
-        settled = settled._replace(status=run.status)  # EP is at rest, the parameters are not
+        settled = settled._replace(status=Status.MAX_ITER)  # EP is at rest, the parameters are not
     return Learned(settled, points)
 
 
 def _along_path(
-    rest: Rest, blocks: Blocks, names: frozenset[str], improve: Improve
+    rest: Rest, blocks: Blocks, names: frozenset[str], improve: Improve, max_iter: int
 ) -> tuple[Settled, tuple[PathPoint, ...]]:
     """EP at expected sizes from sparse to dense, each from the last; where the evidence is best, learning begins."""
     n_weights = blocks[0].where.stop
@@ -167,7 +170,8 @@ def _along_path(
     while size <= n_weights / 2:
         blocks = (blocks[0]._replace(prior=_at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
         start = settled.state.here.sites if settled and settled.status is Status.CONVERGED else None
-        settled = rest(blocks, tol=PATH_TOL, start=start, ladder=quick).after(settled)
+        left = _left(max_iter, settled)
+        settled = rest(blocks, tol=PATH_TOL, max_iter=left, start=start, ladder=quick).after(settled)
         points.append(PathPoint(size, log_evidence(settled.state.here), settled.status))
         good = settled.status is Status.CONVERGED
         if good and points[-1].log_evidence > top:
@@ -183,20 +187,26 @@ def _along_path(
     return best._replace(trace=settled.trace, failures=settled.failures, invalid=settled.invalid), tuple(points)
 
 
-def _appraised(settled: Settled, names: frozenset[str], improve: Improve) -> LearnState:
+def _left(max_iter: int, settled: Settled | None) -> int:
+    """Factorisations left, at least the one that any rest needs."""
+    return max(1, max_iter - (len(settled.trace) if settled else 0))
+
+
+def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Improve) -> LearnState:
     """An E-step with its evidence and its M-step."""
     blocks, here = settled.state.blocks, settled.state.here
     target = improved(blocks, here.cavity, names, improve)
     now, new = (
         np.concatenate([np.ravel(v) for b in x for v in _values(b.prior, names).values()]) for x in (blocks, target)
     )
-    return LearnState(settled, log_evidence(here), float(np.max(np.abs(new / now - 1.0))), target, target)
+    return LearnState(settled, budget, log_evidence(here), float(np.max(np.abs(new / now - 1.0))), target, target)
 
 
 def _em_step(state: LearnState, e_step: Rest, names: frozenset[str], improve: Improve) -> LearnState:
     """One E-step at the proposal and the M-step after it, or back to the plain M-step where the jump was bad."""
-    settled = e_step(state.proposal, start=state.settled.state.here.sites).after(state.settled)
-    new = _appraised(settled, names, improve)
+    left, start = _left(state.budget, state.settled), state.settled.state.here.sites
+    settled = e_step(state.proposal, max_iter=left, start=start).after(state.settled)
+    new = _appraised(settled, state.budget, names, improve)
     bad = settled.status is not Status.CONVERGED or new.log_evidence < state.log_evidence - SLACK
     if bad and state.accelerated:
         kept = state.settled._replace(trace=settled.trace, failures=settled.failures, invalid=settled.invalid)

@@ -51,9 +51,10 @@ S = TypeVar("S", bound=State)
 
 
 class Run(NamedTuple, Generic[S]):
-    """Where an iteration ended, how, and the error of every state on the way, the first included."""
+    """How an iteration ended, its best and its last state, and the error of every state, the first included."""
 
-    state: S
+    best: S
+    last: S
     status: Status
     trace: tuple[float, ...]
 
@@ -64,25 +65,28 @@ def iterate(
     *,
     tol: float,
     max_iter: int,
+    patience: int | None = None,
     callback: Callable[[S], object] | None = None,
 ) -> Run[S]:
     """Step until the error is below `tol`, the state has failed, or `max_iter` states have been seen.
 
-    A `callback(state)` sees every state, the first included; where it returns True the run stops there.
+    With `patience`, a run also ends as MAX_ITER when its smallest error is that many states old.
+    A `callback(state)` sees every state, the first included; where it returns True the run stops.
     """
-    trace = [state.error]
+    trace, best, age = [state.error], state, 0
     while True:
         stop = callback is not None and callback(state) is True
+        if state.error < tol and not state.failed:
+            return Run(state, state, Status.CONVERGED, tuple(trace))
         if state.failed:
-            return Run(state, Status.DIVERGED, tuple(trace))
-        if state.error < tol:
-            return Run(state, Status.CONVERGED, tuple(trace))
+            return Run(best, state, Status.DIVERGED, tuple(trace))
         if stop:
-            return Run(state, Status.STOPPED, tuple(trace))
-        if len(trace) >= max_iter:
-            return Run(state, Status.MAX_ITER, tuple(trace))
+            return Run(best, state, Status.STOPPED, tuple(trace))
+        if len(trace) >= max_iter or (patience is not None and age > patience):
+            return Run(best, state, Status.MAX_ITER, tuple(trace))
         state = step(state)
         trace.append(state.error)
+        best, age = (state, 0) if state.error < best.error else (best, age + 1)
 
 
 class Memory(NamedTuple):

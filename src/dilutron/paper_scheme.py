@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dilutron.ep import Blocks, Visit, mismatches, prior_scale, tilt
+from dilutron.ep import Blocks, Visit, collapsed, mismatches, prior_scale, tilt
 from dilutron.gaussian import Gaussian, NotPositive, Sites
-from dilutron.ladder import Callback, Mark, Settled, collapsed
+from dilutron.ladder import Callback, Mark, Settled
 from dilutron.learning import Improve, improved
 from dilutron.loop import Status, iterate
 from dilutron.priors import Gaussians, Tilted
@@ -93,5 +93,5 @@ def run(
     advance = partial(step, gaussian=gaussian, damping=damping, names=names, improve=improve)
     ended = iterate(advance, state, tol=tol, max_iter=max_iter, callback=callback)
     trace = tuple(Mark("paper", error) for error in ended.trace)
-    status = Status.COLLAPSED if collapsed(ended.state) else ended.status
-    return Settled(ended.state, status, trace, 0, ended.state.here.invalid)
+    status = Status.COLLAPSED if collapsed(ended.last.here, blocks) else ended.status
+    return Settled(ended.last, status, trace, 0, ended.last.here.invalid)

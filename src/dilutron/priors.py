@@ -6,13 +6,20 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr
 
-from dilutron.special import Vector, hazard, truncated
+from dilutron.special import Vector, decay, hazard, truncated
+
+TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
+PUSH = 400.0  # shift^2 / |precision| from which an improper label cavity counts: what it leaves out is below exp(-200)
 
 
 class Gaussians(NamedTuple):
-    """A batch of one-dimensional Gaussians; here the cavities of Eq. (38)."""
+    """A batch of one-dimensional Gaussians; here the cavities of Eq. (38).
+
+    A negative variance stands for exp(+x^2 / 2|var| ...), which only a prior with Gaussian tails can bear.
+    """
 
     mean: Vector
     var: Vector
@@ -41,6 +48,10 @@ class Prior:
     def flat_precision(self) -> float | Vector:
         """Precision of the site that EP starts from."""
         raise NotImplementedError
+
+    def admits(self, precision: Vector, shift: Vector) -> NDArray[np.bool_]:
+        """Which cavities exp(shift x - precision x^2 / 2) this prior can be integrated against."""
+        return precision > 0.0
 
     def heated(self, noise_var: float) -> Self:
         """The factor seen through extra Gaussian noise; itself where that means nothing."""
@@ -106,6 +117,10 @@ class SpikeSlab(Prior):
     def flat_precision(self) -> float | Vector:
         """The prior's own variance is rho/lam; tight unit sites would fall into the trap w = 0."""
         return self.lam / self.rho
+
+    def admits(self, precision: Vector, shift: Vector) -> NDArray[np.bool_]:
+        """The slab bears a negative precision down to its own: weights that few labels reach need that."""
+        return precision > -TAILS * np.asarray(self.lam)
 
     def slopes(self, cavity: Gaussians) -> dict[str, float | Vector]:
         """Derivatives of the summed log_z in rho, Eq. (C3), and in lam."""
@@ -179,11 +194,25 @@ class RobustProbit(Prior):
         spread = right * above_var + wrong * below_var + right * wrong * (above + below) ** 2
         noise = 1.0 / (1.0 + self.beta * cavity.var)  # the noise's share of scale^2
         pull = cavity.var / scale
-        return Tilted(
+        tilted = Tilted(
             log_z=log_z,  # Eqs. (44), (50)
             mean=cavity.mean * noise + pull * (right * above - wrong * below),  # Eqs. (46), (51)
             var=cavity.var * noise + pull**2 * spread,  # Eqs. (48), (52)
         )
+        improper = cavity.var < 0.0
+        if np.any(improper):  # see `admits`
+            mean, var = cavity.mean[improper], cavity.var[improper]
+            log_z, tilted.mean[improper], tilted.var[improper] = decay(-mean / var, 1.0 / var)
+            tilted.log_z[improper] = log_z + _log_normal(mean, var)
+        return tilted
+
+    def admits(self, precision: Vector, shift: Vector) -> NDArray[np.bool_]:
+        """A hard step also bears a slightly negative precision, where the cavity pushes hard to the wrong side.
+
+        The tilted law is then all but exponential. Some noiseless instances have their fixed point just there.
+        """
+        hard = self.eta == 1.0 and self.beta == np.inf
+        return (precision > 0.0) | (hard & (shift < 0.0) & (shift**2 > PUSH * np.abs(precision)))
 
     def flat_precision(self) -> float | Vector:
         """Labels start unheard: from tight sites EP falls into the trap w = 0."""
@@ -214,7 +243,7 @@ class RobustProbit(Prior):
         return new
 
     def _split(self, cavity: Gaussians) -> _Split:
-        scale = np.sqrt(cavity.var + 1.0 / self.beta)
+        scale = np.sqrt(np.abs(cavity.var) + 1.0 / self.beta)
         t = cavity.mean / scale
         log_right = np.log(self.eta) + log_ndtr(t)
         if self.eta == 1.0:
@@ -268,9 +297,14 @@ class Normal(Prior):
         """Its site is exact from the start."""
         return self.precision
 
+    def admits(self, precision: Vector, shift: Vector) -> NDArray[np.bool_]:
+        """As for the slab."""
+        return precision > -TAILS * np.asarray(self.precision)
+
 
 def _log_normal(mean: Vector, var: Vector) -> Vector:
-    return np.asarray(-0.5 * (np.log(2.0 * np.pi * var) + mean**2 / var))
+    """Log density; of a negative variance, the same form with |var|: it cancels in every use of log_z."""
+    return np.asarray(-0.5 * (np.log(2.0 * np.pi * np.abs(var)) + mean**2 / var))
 
 
 def _shared(parameter: float | Vector, slope: Vector) -> float | Vector:

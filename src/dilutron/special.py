@@ -36,16 +36,21 @@ def truncated(t: Vector) -> tuple[Vector, Vector]:
     var = 1.0 - ratio * mean  # Eq. (48)
     low = t < TAIL
     if np.any(low):
-        x = -t[low]
-        rest = _mills_remainder(x)
-        mean[low] = 1.0 / (x + rest)
-        var[low] = (rest * (x + rest) - 1.0) * mean[low] ** 2
+        _, mean[low], var[low] = decay(-t[low], np.ones_like(t[low]))
     return mean, var
 
 
-def _mills_remainder(x: Vector) -> Vector:
-    """2/(x + 3/(x + 4/(x + ...))), the remainder in R(-x) = x + 1/(x + remainder)."""
-    level = x.copy()
+def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
+    """Log integral, mean and variance of exp(-rate y - precision y^2 / 2) over y > 0, for rate^2 >> |precision|.
+
+    The Mills ratio's continued fraction in q = precision / rate^2 is analytic through q = 0. For a slightly negative
+    precision it is the integral up to the saddle at y = rate / |precision|, which leaves out only exp(-1 / 2|q|).
+    """
+    q = precision / rate**2
+    level = np.ones_like(q)
     for k in range(DEPTH, 2, -1):
-        level = x + k / level
-    return 2.0 / level
+        level = 1.0 + k * q / level
+    rest = 2.0 / level
+    mean = 1.0 / (rate * (1.0 + rest * q))
+    log_z = -np.log(rate * (1.0 + q / (1.0 + rest * q)))
+    return log_z, mean, (rest * (1.0 + rest * q) - 1.0) * mean**2

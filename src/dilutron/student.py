@@ -126,11 +126,12 @@ def _run(
     ladder = LADDER if options.fallback else LADDER[:1]
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
-    rest = partial(settle, gaussian, ladder=ladder, max_iter=max_iter, callback=callback)
+    rest = partial(settle, gaussian, ladder=ladder, callback=callback)
     sites = _warm_sites(start, sum(gaussian.shape))
     if not names:
-        return Learned(rest(blocks, tol=tol, start=sites), ())
-    return learn(rest, blocks, names, improve, path=options.path, tol=tol, learn_tol=options.learn_tol, start=sites)
+        return Learned(rest(blocks, tol=tol, max_iter=max_iter, start=sites), ())
+    teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol)
+    return teach(blocks, names, improve, tol=tol, max_iter=max_iter, start=sites)
 
 
 def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | None) -> Blocks:
