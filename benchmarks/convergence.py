@@ -67,7 +67,7 @@ def summary(rows: list[Row]) -> list[Row]:
             "iterations_max": max(iterations),
             "by_direct": sum(row["rung"] == "direct" for row in group),
             "by_annealed": sum(row["rung"] == "annealed" for row in group),
-            "by_gentle": sum(row["rung"].startswith("gentle") for row in group),
+            "by_slower_rungs": sum(row["rung"] not in ("direct", "annealed") for row in group),
             "factorisations_failed": sum(row["failures"] for row in group),
             "cavities_invalid": sum(row["invalid"] for row in group),
             "auc_weight": auc_w[0],

@@ -28,7 +28,9 @@ class Rung(NamedTuple):
 LADDER = (
     Rung("direct", Pace(), (), 80),
     Rung("annealed", Pace(), (0.5, 0.2, 0.1, 0.05, 0.02), 80),
+    Rung("steady", Pace(0.7), (), 150),
     Rung("gentle", Pace(0.9, 0.3, 5), (), 250),
+    Rung("slow", Pace(0.95, 0.01), (), 300),
     Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 250),
 )
 
@@ -115,7 +117,7 @@ def _follow(
     for temperature in rung.temperatures:
         hot = tuple(b._replace(prior=b.prior.heated(temperature**2 * noise_unit)) for b in blocks)
         name = f"{rung.name} at {temperature:g}"
-        way = _attempt(name, rung, gaussian, hot, COOLING_TOL, left, start, callback).after(way)
+        way = _attempt(name, rung, gaussian, hot, COOLING_TOL, max(1, left - 1), start, callback).after(way)
         start, left = way.state.here.sites, budget - len(way.trace)
         if way.status is Status.STOPPED or left <= 1:
             last = _attempt(rung.name, rung, gaussian, blocks, tol, 1, start, None).after(way)

@@ -19,12 +19,14 @@ from dilutron.special import Vector
 
 EDGE = 1e-9  # learned values stay this far inside their interval: its ends are absorbing for EM
 CAUTION = 3.0  # longest accelerated move of one parameter, in log or log-odds units
+START = {"eta": (0.6, 0.98)}  # near 1/2 no label is heard; near 1 labels that contradict each other give EP no rest
 E_TOL = 1e-4  # mismatch that an E-step is solved to
 PATH_TOL = 1e-2  # the same on the path: the evidence is stationary, so its error is of second order
 PATH_RATIO = 3.0  # each expected size on the path is this many times the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
 PATIENCE = 80  # factorisations for one point of the path
 ROUNDS = 200  # E-steps at most
+HALVINGS = 4  # times that a bad M-step is shortened
 SLACK = 0.01  # nats that an accelerated step may lose to the E-step's tolerance
 
 Improve = Callable[[Prior, Gaussians, frozenset[str]], Prior]
@@ -57,11 +59,13 @@ class LearnState(NamedTuple):
     proposal: Blocks
     memory: Memory = Memory()
     accelerated: bool = False
+    halvings: int = 0
 
     @property
     def failed(self) -> bool:
-        """True where a callback stopped the E-step, or the factorisations are used up."""
-        return self.settled.status is Status.STOPPED or len(self.settled.trace) >= self.budget
+        """True where a callback stopped the E-step, the factorisations are used up, or no M-step leads on."""
+        spent = len(self.settled.trace) >= self.budget or self.halvings > HALVINGS
+        return spent or self.settled.status is Status.STOPPED
 
 
 def em(prior: Prior, cavity: Gaussians, names: frozenset[str]) -> Prior:
@@ -138,53 +142,64 @@ def learn(
     The sequence of M-steps is Anderson accelerated; an accelerated step that lowers the evidence is taken back.
     `rest(blocks, tol=, max_iter=, start=)` is `ladder.settle` with its other arguments given.
     """
-    blocks = tuple(Block(b.where, with_values(b.prior, _values(b.prior, names))) for b in blocks)
+    blocks = tuple(Block(b.where, with_values(b.prior, _start_values(b.prior, names))) for b in blocks)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
     if path and "rho" in names & blocks[0].prior.parameters.keys():
         before, points = _along_path(rest, blocks, names, improve, max_iter)
+        if before.status is Status.STOPPED or len(before.trace) >= max_iter:
+            return Learned(_unfinished(before), points)
         blocks, start = before.state.blocks, before.state.here.sites
     e_step = partial(rest, tol=max(tol, E_TOL), ladder=LADDER[:2])  # a stubborn trial point is not worth every rung
     first = e_step(blocks, max_iter=_left(max_iter, before), start=start).after(before)
     step = partial(_em_step, e_step=e_step, names=names, improve=improve)
     run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=ROUNDS)
     settled = run.last.settled
-    if settled.status is not Status.STOPPED:
+    if settled.status is Status.STOPPED or len(settled.trace) >= max_iter:
+        return Learned(_unfinished(settled), points)
+    if settled.state.here.mismatch > tol:
         left, start = _left(max_iter, settled), settled.state.here.sites
         settled = rest(settled.state.blocks, tol=tol, max_iter=left, start=start).after(settled)
-    if settled.status is Status.CONVERGED and run.status is not Status.CONVERGED:
-        settled = settled._replace(status=Status.MAX_ITER)  # EP is at rest, the parameters are not
-    return Learned(settled, points)
+    return Learned(settled if run.status is Status.CONVERGED else _unfinished(settled), points)
+
+
+def _unfinished(settled: Settled) -> Settled:
+    """EP may be at rest, but the parameters are not: that is no convergence."""
+    return settled._replace(status=Status.MAX_ITER) if settled.status is Status.CONVERGED else settled
 
 
 def _along_path(
     rest: Rest, blocks: Blocks, names: frozenset[str], improve: Improve, max_iter: int
 ) -> tuple[Settled, tuple[PathPoint, ...]]:
-    """EP at expected sizes from sparse to dense, each from the last; where the evidence is best, learning begins."""
+    """EP at expected sizes from dense, where it is easy, to sparse, each from the last that converged.
+
+    Learning begins where the evidence is best. The path ends where the evidence has dropped well below that, or EP
+    does not converge twice in a row: it is then sparser than the data allow.
+    """
     n_weights = blocks[0].where.stop
     quick = (LADDER[0]._replace(patience=PATIENCE),)
     best: Settled | None = None
-    settled: Settled | None = None
+    last: Settled | None = None
+    start: Sites | None = None
     points: list[PathPoint] = []
-    size, top = 1.0, -np.inf
-    while size <= n_weights / 2:
+    size, top, lost = n_weights / 2.0, -np.inf, 0
+    while last is None or size >= 1.0:
         blocks = (blocks[0]._replace(prior=_at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
-        start = settled.state.here.sites if settled and settled.status is Status.CONVERGED else None
-        left = _left(max_iter, settled)
-        settled = rest(blocks, tol=PATH_TOL, max_iter=left, start=start, ladder=quick).after(settled)
-        points.append(PathPoint(size, log_evidence(settled.state.here), settled.status))
-        good = settled.status is Status.CONVERGED
-        if good and points[-1].log_evidence > top:
-            best, top = settled, points[-1].log_evidence
-        if settled.status is Status.STOPPED or (good and points[-1].log_evidence < top - PATH_DROP):
+        left = _left(max_iter, last)
+        last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start, ladder=quick).after(last)
+        evidence, good = log_evidence(last.state.here), last.status is Status.CONVERGED
+        points.append(PathPoint(size, evidence, last.status))
+        if good and evidence > top:
+            best, top = last, evidence
+        lost = 0 if good else lost + 1
+        if last.status is Status.STOPPED or lost == 2 or evidence < top - PATH_DROP or len(last.trace) >= max_iter:
             break
         if good:
-            blocks = improved(blocks, settled.state.here.cavity, names - {"rho"}, improve)
-        size *= PATH_RATIO
-    assert settled is not None, "the first size is always tried"
-    if best is None or settled.status is Status.STOPPED:
-        return settled, tuple(points)
-    return best._replace(trace=settled.trace, failures=settled.failures, invalid=settled.invalid), tuple(points)
+            start = last.state.here.sites
+            blocks = improved(blocks, last.state.here.cavity, names - {"rho"}, improve)
+        size /= PATH_RATIO
+    kept = last if best is None or last.status is Status.STOPPED else best
+    return last._replace(state=kept.state, status=kept.status), tuple(points)
 
 
 def _left(max_iter: int, settled: Settled | None) -> int:
@@ -193,24 +208,25 @@ def _left(max_iter: int, settled: Settled | None) -> int:
 
 
 def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Improve) -> LearnState:
-    """An E-step with its evidence and its M-step."""
+    """An E-step with its evidence, its M-step, and what that would gain to first order, in nats."""
     blocks, here = settled.state.blocks, settled.state.here
     target = improved(blocks, here.cavity, names, improve)
-    now, new = (
-        np.concatenate([np.ravel(v) for b in x for v in _values(b.prior, names).values()]) for x in (blocks, target)
-    )
-    return LearnState(settled, budget, log_evidence(here), float(np.max(np.abs(new / now - 1.0))), target, target)
+    gain = 0.0
+    for (where, prior), (_, new) in zip(blocks, target, strict=True):
+        slopes = prior.slopes(Gaussians(here.cavity.mean[where], here.cavity.var[where]))
+        for name, value in _values(prior, names).items():
+            gain += float(np.sum(np.abs(slopes[name] * (getattr(new, name) - value))))
+    return LearnState(settled, budget, log_evidence(here), gain, target, target)
 
 
 def _em_step(state: LearnState, e_step: Rest, names: frozenset[str], improve: Improve) -> LearnState:
-    """One E-step at the proposal and the M-step after it, or back to the plain M-step where the jump was bad."""
+    """One E-step at the proposal and the M-step after it; a proposal that turns out bad is taken back."""
     left, start = _left(state.budget, state.settled), state.settled.state.here.sites
     settled = e_step(state.proposal, max_iter=left, start=start).after(state.settled)
     new = _appraised(settled, state.budget, names, improve)
-    bad = settled.status is not Status.CONVERGED or new.log_evidence < state.log_evidence - SLACK
-    if bad and state.accelerated:
-        kept = state.settled._replace(trace=settled.trace, failures=settled.failures, invalid=settled.invalid)
-        return state._replace(settled=kept, proposal=state.target, memory=Memory(), accelerated=False)
+    worse = settled.status is not Status.CONVERGED or new.log_evidence < state.log_evidence - SLACK
+    if worse and settled.status is not Status.STOPPED and state.settled.status is Status.CONVERGED:
+        return _taken_back(state, settled, names)
     point = coordinates(settled.state.blocks, names)
     memory = state.memory.seen(point, coordinates(new.target, names) - point, 4)
     if len(memory.points) < 2:
@@ -219,10 +235,25 @@ def _em_step(state: LearnState, e_step: Rest, names: frozenset[str], improve: Im
     return new._replace(memory=memory, proposal=moved_to(new.target, names, jump), accelerated=True)
 
 
+def _taken_back(state: LearnState, tried: Settled, names: frozenset[str]) -> LearnState:
+    """After a jump, the plain M-step instead; after a plain one, half of it: EP may have no rest beyond."""
+    kept = state.settled._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
+    if state.accelerated:
+        return state._replace(settled=kept, proposal=state.target, memory=Memory(), accelerated=False)
+    here, there = (coordinates(blocks, names) for blocks in (state.settled.state.blocks, state.proposal))
+    half = moved_to(state.target, names, 0.5 * (here + there))
+    return state._replace(settled=kept, proposal=half, memory=Memory(), halvings=state.halvings + 1)
+
+
 def _at_density(prior: Prior, density: float) -> Prior:
     """The weights' prior with this mean density; where rho is an array its odds keep their ratios."""
     rho = _values(prior, frozenset({"rho"}))["rho"]
     return with_values(prior, {"rho": expit(logit(rho) + logit(density) - logit(np.mean(rho)))})
+
+
+def _start_values(prior: Prior, names: frozenset[str]) -> dict[str, float | Vector]:
+    """Where learning begins: the given values, but for those from which EM cannot find its way."""
+    return {name: np.clip(value, *START.get(name, (-np.inf, np.inf))) for name, value in _values(prior, names).items()}
 
 
 def _values(prior: Prior, names: frozenset[str]) -> dict[str, float | Vector]:

@@ -75,12 +75,12 @@ def iterate(
     """
     trace, best, age = [state.error], state, 0
     while True:
-        stop = callback is not None and callback(state) is True
+        answer = None if callback is None else callback(state)
         if state.error < tol and not state.failed:
             return Run(state, state, Status.CONVERGED, tuple(trace))
         if state.failed:
             return Run(best, state, Status.DIVERGED, tuple(trace))
-        if stop:
+        if isinstance(answer, (bool, np.bool_)) and answer:
             return Run(best, state, Status.STOPPED, tuple(trace))
         if len(trace) >= max_iter or (patience is not None and age > patience):
             return Run(best, state, Status.MAX_ITER, tuple(trace))

@@ -98,7 +98,10 @@ class Posterior:
 
     def predict(self, rows: Any) -> Gaussians:
         """Mean and variance of the field x.w + intercept for new rows, in the columns' original units."""
-        table = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        try:
+            table = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"rows must be a table of numbers, one row per pattern: {error}") from error
         if table.ndim != 2 or table.shape[1] != self.mean.size:
             raise ValueError(f"rows must have {self.mean.size} columns, as in the fit, got shape {np.shape(rows)}.")
         if not np.all(np.isfinite(table)):
@@ -134,7 +137,12 @@ class Posterior:
                 _flush(text)
             if target.exists():
                 os.replace(target, old)
-            os.replace(new, target)
+            try:
+                os.replace(new, target)
+            except BaseException:
+                if old.exists() and not target.exists():
+                    os.replace(old, target)  # nothing is lost: the earlier posterior comes back
+                raise
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         return target
@@ -145,7 +153,7 @@ class Posterior:
         folder = Path(path)
         try:
             facts = json.loads((folder / "posterior.json").read_text(encoding="utf-8"))
-            with np.load(folder / "arrays.npz", allow_pickle=False) as file:
+            with open(folder / "arrays.npz", "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
         except FileNotFoundError as error:
             raise ValueError(f"{folder} is not a saved posterior: {error.filename} is missing.") from error
@@ -198,9 +206,7 @@ class Posterior:
 
     @classmethod
     def _assembled(cls, facts: dict[str, Any], arrays: dict[str, Any]) -> Posterior:
-        n_weights = arrays["mean"].size
-        if len(facts["names"]) != n_weights or any(arrays[n].shape != (n_weights,) for n in ("std", "center", "scale")):
-            raise ValueError("the arrays do not fit together")
+        _check_shapes(arrays, len(facts["names"]))
         source = _absent
         if "covariance_base" in arrays:
             stored = Covariance(*(arrays[f"covariance_{name}"] for name in Covariance._fields))
@@ -230,6 +236,23 @@ class Posterior:
             sites=sites,
             source=source,
         )
+
+
+def _check_shapes(arrays: dict[str, Any], n_weights: int) -> None:
+    """Every array is of numbers and has the length that the others imply."""
+    wanted: dict[str, Any] = dict.fromkeys(("mean", "std", "center", "scale"), (n_weights,))
+    wanted |= {name: (n_weights,) for name in ("inclusion",) if name in arrays}
+    if "covariance_base" in arrays:
+        base, sign = arrays["covariance_base"], arrays["covariance_sign"]
+        wanted |= {"covariance_base": (base.size,), "covariance_sign": (sign.size,)}
+        wanted["covariance_root"] = (sign.size, base.size)
+        if base.size not in (n_weights, n_weights + 1):
+            raise ValueError(f"the covariance has {base.size} rows for {n_weights} weights")
+    for name, shape in wanted.items():
+        if arrays[name].shape != shape or arrays[name].dtype != np.float64:
+            raise ValueError(
+                f"array {name} has shape {arrays[name].shape} of {arrays[name].dtype}, not {shape} of numbers"
+            )
 
 
 def _prior(role: str, facts: dict[str, Any], arrays: dict[str, Any]) -> Prior:

@@ -12,7 +12,7 @@ from scipy.special import expit, log_ndtr
 from dilutron.special import Vector, decay, hazard, truncated
 
 TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
-PUSH = 400.0  # shift^2 / |precision| from which an improper label cavity counts: what it leaves out is below exp(-200)
+PUSH = 64.0  # shift^2 / |precision| from which an improper label cavity counts: it leaves out less than exp(-32)
 
 
 class Gaussians(NamedTuple):
@@ -108,8 +108,9 @@ class SpikeSlab(Prior):
         log_odds, slab = self._log_odds(cavity), self._slab(cavity)
         present, absent = expit(log_odds), expit(-log_odds)
         log_spike = np.log1p(-self.rho) + _log_normal(cavity.mean, cavity.var)
+        log_slab = np.log(self.rho) + _log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.lam))
         return Tilted(
-            log_z=log_spike + np.logaddexp(0.0, log_odds),  # Eq. (39)
+            log_z=np.logaddexp(log_spike, log_slab),  # Eq. (39)
             mean=present * slab.mean,  # Eq. (40)
             var=present * slab.var + present * absent * slab.mean**2,  # Eq. (41), less the squared mean
         )

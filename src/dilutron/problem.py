@@ -94,6 +94,8 @@ def _patterns(X: Any) -> Vector:
     if hasattr(X, "toarray"):
         raise ValueError("X is a sparse matrix: pass X.toarray(), the engine works on dense patterns.")
     try:
+        if np.iscomplexobj(X):
+            raise TypeError("pass real and imaginary parts as features of their own")
         patterns = np.ascontiguousarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"X must be a table of numbers, one row per pattern: {error}") from error
@@ -101,7 +103,7 @@ def _patterns(X: Any) -> Vector:
         raise ValueError(f"X must have two dimensions (patterns, features), got shape {np.shape(X)}.")
     if 0 in patterns.shape:
         raise ValueError(f"X must have at least one row and one column, got shape {patterns.shape}.")
-    if not np.all(np.isfinite(patterns.sum(axis=1))) and not np.all(np.isfinite(patterns)):
+    if not np.all(np.isfinite(patterns)):
         row, column = np.argwhere(~np.isfinite(patterns))[0]
         raise ValueError(
             f"X has the value {patterns[row, column]} in row {row}, column {column}: impute or drop it first."
@@ -110,7 +112,10 @@ def _patterns(X: Any) -> Vector:
 
 
 def _labels(labels: Any, n_patterns: int, strict: bool) -> Vector:
-    values = np.asarray(labels)
+    try:
+        values = np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(f"labels must be one vector of -1 and +1: {error}") from error
     if values.shape != (n_patterns,):
         raise ValueError(f"labels must have one entry per row of X, shape ({n_patterns},), got shape {values.shape}.")
     try:

@@ -10,6 +10,7 @@ Vector = NDArray[np.float64]
 
 TAIL = -5.0  # below this the closed forms lose digits to cancellation
 DEPTH = 40  # levels of the continued fraction: full precision from |t| = 5 on
+SHALLOW = 12  # levels for a negative precision, where the fraction is asymptotic only: 1e-13 from |t| = 8 on
 
 
 def hazard(t: Vector) -> Vector:
@@ -49,7 +50,7 @@ def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
     q = precision / rate**2
     level = np.ones_like(q)
     for k in range(DEPTH, 2, -1):
-        level = 1.0 + k * q / level
+        level = np.where((q < 0.0) & (k > SHALLOW), 1.0, 1.0 + k * q / level)
     rest = 2.0 / level
     mean = 1.0 / (rate * (1.0 + rest * q))
     log_z = -np.log(rate * (1.0 + q / (1.0 + rest * q)))

@@ -36,7 +36,7 @@ class EPOptions:
     rate : float
         Learning rate of the gradient steps.
     learn_tol : float
-        Relative change of a learned parameter at which learning has converged.
+        Learning has converged when a further update would gain less than this, in nats of log evidence.
     path : bool
         Where rho is learned, try a path of expected sizes first and begin where the log evidence is best. Without it
         learning climbs from the given rho alone, which is not safe with few samples.
@@ -53,7 +53,7 @@ class EPOptions:
     learn: tuple[str, ...] = ()
     learning: str = "em"
     rate: float = 1e-5
-    learn_tol: float = 1e-4
+    learn_tol: float = 1e-5
     path: bool = True
     scheme: str = "natural"
     damping: float | None = None
@@ -136,11 +136,15 @@ def _run(
 
 def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | None) -> Blocks:
     n_patterns, n_features = problem.X.shape
-    for name, value in vars(weights).items():
-        if np.ndim(value) == 1 and not isinstance(value, tuple) and np.size(value) != n_features:
-            raise ValueError(
-                f"weights.{name} has {np.size(value)} values for {n_features} features: give one each, or one number."
-            )
+    for role, prior, size in (
+        ("weights", weights, n_features),
+        ("labels", labels, n_patterns),
+        ("intercept", intercept, 1),
+    ):
+        for name, value in vars(prior).items() if prior is not None else ():
+            if np.ndim(value) == 1 and not isinstance(value, tuple) and (np.size(value) != size or size == 1):
+                wanted = "one number" if size == 1 else f"one number, or one for each of {size} features"
+                raise ValueError(f"{role}.{name} has {np.size(value)} values: give {wanted}.")
     extra = intercept is not None
     where = slice(n_features + extra, n_features + extra + n_patterns)
     middle = () if intercept is None else (Block(slice(n_features, n_features + 1), intercept),)

@@ -1,0 +1,25 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,  # a busy machine is no failure
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=30,
+    database=None,
+)
+settings.load_profile("repeatable")
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def shared_runs():
+    """The reference runs that lie beside the repository, where they do."""
+    folder = ROOT.parent / "shared" / "fixtures"
+    if not folder.is_dir():
+        pytest.skip(f"no reference runs in {folder}")
+    return folder

@@ -1,0 +1,206 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dilutron import EPOptions, Probit, Problem, RobustProbit, SpikeSlab, Status, ThetaMixture, solve
+from dilutron.data import lesson
+from tests.problems import teacher_problem
+
+
+def probit_problem(n=30, alpha=6.0, beta=1.5, eta=1.0, seed=0):
+    """A teacher whose fields carry noise of variance 1/beta, so that lam and beta have a best value."""
+    truth = lesson(n, alpha, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed + 1)
+    fields = truth.X @ truth.teacher + rng.standard_normal(len(truth.X)) / np.sqrt(beta)
+    labels = np.where(fields * np.where(rng.random(len(fields)) < eta, 1, -1) > 0, 1, -1)
+    return Problem.from_arrays(truth.X, labels)
+
+
+def objective(problem, posterior, **moved):
+    """Log evidence with some parameters moved, EP solved again; for rho with its Beta prior."""
+    weights = replace(posterior.weights, **{n: v for n, v in moved.items() if n in ("rho", "lam")})
+    labels = replace(posterior.labels, **{n: v for n, v in moved.items() if n in ("eta", "beta")})
+    again = solve(problem, weights, labels, start=posterior, options=EPOptions(tol=1e-9))
+    assert again.status is Status.CONVERGED
+    present, absent = weights.counts
+    return again.log_evidence + present * np.log(weights.rho) + absent * np.log1p(-weights.rho)
+
+
+def assert_stationary(problem, posterior, names):
+    """No parameter's move of 3 %, in log odds or logs, gains; the slope there is nearly zero."""
+    here = objective(problem, posterior)
+    for name in names:
+        value = getattr(posterior.weights, name, None) or getattr(posterior.labels, name)
+        if name in ("rho", "eta"):
+            low = 0.0 if name == "rho" else 0.5
+            share = (value - low) / (1.0 - low)
+            moves = [low + (1.0 - low) / (1.0 + (1.0 - share) / share * np.exp(s * 0.03)) for s in (-1, 1)]
+        else:
+            moves = [value * np.exp(s * 0.03) for s in (-1, 1)]
+        up, down = (objective(problem, posterior, **{name: float(v)}) for v in moves)
+        assert max(up, down) < here + 1e-4, name
+        assert abs(up - down) / 0.06 < 5e-3, f"slope of the log evidence in {name}"
+
+
+LEARNED = {
+    "rho low": (("rho",), SpikeSlab(0.02), Probit(1.5)),
+    "rho high": (("rho",), SpikeSlab(0.95), Probit(1.5)),
+    "lam low": (("lam",), SpikeSlab(0.25, 0.01), Probit(1.5)),
+    "lam high": (("lam",), SpikeSlab(0.25, 100.0), Probit(1.5)),
+    "beta low": (("beta",), SpikeSlab(0.25), Probit(0.02)),
+    "beta high": (("beta",), SpikeSlab(0.25), Probit(100.0)),
+    "rho, lam": (("rho", "lam"), SpikeSlab(0.8, 10.0), Probit(1.5)),
+    "rho, beta": (("rho", "beta"), SpikeSlab(0.05), Probit(0.1)),
+}
+
+
+@pytest.mark.parametrize(("names", "weights", "labels"), LEARNED.values(), ids=LEARNED.keys())
+@pytest.mark.parametrize("path", [True, False], ids=["path", "no path"])
+def test_learning_ends_where_the_evidence_is_stationary(names, weights, labels, path):
+    problem = probit_problem()
+    posterior = solve(problem, weights, labels, options=EPOptions(learn=names, path=path, learn_tol=1e-5))
+    assert posterior.status is Status.CONVERGED
+    assert_stationary(problem, posterior, names)
+    for name in {"rho", "lam"} - set(names):
+        assert getattr(posterior.weights, name) == getattr(weights, name), "only what was named is learned"
+    assert bool(posterior.path) == (path and "rho" in names)
+
+
+@pytest.mark.parametrize("eta", [0.55, 0.7, 0.999])
+@pytest.mark.parametrize("rho", [0.05, 0.95])
+def test_rho_and_eta_together_from_bad_starts(rho, eta):
+    """The learning of the paper's noisy experiments."""
+    problem, _ = teacher_problem(60, 4.0, seed=3, eta=0.9)
+    options = EPOptions(learn=("rho", "eta"), learn_tol=1e-5)
+    posterior = solve(problem, SpikeSlab(rho), ThetaMixture(eta), options=options)
+    assert posterior.status is Status.CONVERGED
+    assert_stationary(problem, posterior, ("rho", "eta"))
+    assert posterior.labels.eta == pytest.approx(0.9, abs=0.04)
+    assert posterior.weights.rho == pytest.approx(0.25, abs=0.12)
+
+
+def test_path_or_not_the_answer_is_the_same():
+    problem, _ = teacher_problem(60, 4.0, seed=3, eta=0.9)
+    with_path, without = (
+        solve(
+            problem,
+            SpikeSlab(0.4),
+            ThetaMixture(0.8),
+            options=EPOptions(learn=("rho", "eta"), path=path, learn_tol=1e-6),
+        )
+        for path in (True, False)
+    )
+    assert with_path.weights.rho == pytest.approx(without.weights.rho, rel=1e-3)
+    assert with_path.labels.eta == pytest.approx(without.labels.eta, rel=1e-4)
+    np.testing.assert_allclose(with_path.mean, without.mean, atol=1e-3)
+
+
+def test_all_four_together():
+    problem = probit_problem(eta=0.93, alpha=8.0)
+    names = ("rho", "lam", "eta", "beta")
+    posterior = solve(
+        problem, SpikeSlab(0.5, 2.0), RobustProbit(0.8, 1.0), options=EPOptions(learn=names, learn_tol=1e-5)
+    )
+    assert posterior.status is Status.CONVERGED
+    fixed = solve(problem, SpikeSlab(0.5, 2.0), RobustProbit(0.8, 1.0))
+    assert posterior.log_evidence > fixed.log_evidence
+    # The labels see lam and beta only through beta / lam: one direction is flat, and stays where it was.
+    here = objective(problem, posterior)
+    moved = objective(problem, posterior, lam=posterior.weights.lam * 2, beta=posterior.labels.beta * 2)
+    assert moved == pytest.approx(here, abs=1e-5)
+
+
+def test_arrays_keep_their_ratios():
+    problem, _ = teacher_problem(30, 4.0, seed=3, eta=0.9)
+    rho = np.linspace(0.1, 0.6, 30)
+    posterior = solve(problem, SpikeSlab(rho), ThetaMixture(0.9), options=EPOptions(learn=("rho",)))
+    assert posterior.status is Status.CONVERGED
+    odds = posterior.weights.rho / (1 - posterior.weights.rho) / (rho / (1 - rho))
+    np.testing.assert_allclose(odds, odds[0], rtol=1e-6)
+
+
+def test_the_gradient_reaches_the_same_point():
+    """With a rate for a problem of this size. Pseudo-counts are left out, so that both climb the same hill."""
+    problem = probit_problem()
+    weights = SpikeSlab(0.4, counts=(0.0, 0.0))
+    em, gradient = (
+        solve(problem, weights, Probit(1.0), options=EPOptions(learn=("rho", "beta"), learn_tol=1e-5, **kind))
+        for kind in ({}, {"learning": "gradient", "rate": 3e-3})
+    )
+    assert em.status is Status.CONVERGED
+    assert gradient.status is Status.CONVERGED
+    assert gradient.weights.rho == pytest.approx(em.weights.rho, rel=2e-3)
+    assert gradient.labels.beta == pytest.approx(em.labels.beta, rel=2e-3)
+    assert gradient.log_evidence == pytest.approx(em.log_evidence, abs=1e-4)
+
+
+def test_a_harder_noisy_problem_is_learned_to_the_end():
+    """Between its path and its answer lie parameters at which EP hardly converges; learning must pass them by."""
+    problem, _ = teacher_problem(50, 4.0, seed=3, eta=0.9)
+    options = EPOptions(learn=("rho", "eta"), learn_tol=1e-4, max_iter=5000)
+    posterior = solve(problem, SpikeSlab(0.4), ThetaMixture(0.8), options=options)
+    assert posterior.n_iter <= 5000
+    assert posterior.log_evidence > -107.75, "gradient steps of 3e-4 reach -107.65 (rho 0.151, eta 0.891)"
+    assert posterior.status is Status.CONVERGED
+
+
+def test_the_path_is_recorded():
+    problem, _ = teacher_problem(60, 2.0, seed=3, eta=0.9)
+    posterior = solve(problem, SpikeSlab(0.4), ThetaMixture(0.9), options=EPOptions(learn=("rho",)))
+    sizes = [point.size for point in posterior.path]
+    assert len(sizes) >= 3
+    assert sizes in (sorted(sizes), sorted(sizes, reverse=True)), "each size follows from the one before"
+    assert min(sizes) > 0.99
+    assert 8 <= max(sizes) <= 30
+    good = [point.log_evidence for point in posterior.path if point.status is Status.CONVERGED]
+    assert posterior.log_evidence > max(good) - 0.05, "learning begins at the best of the path, and climbs"
+
+
+@pytest.mark.parametrize("max_iter", [40, 300])
+def test_max_iter_bounds_learning_too(max_iter):
+    """'Factorisations at most': those of the path and of every E-step together."""
+    problem, _ = teacher_problem(60, 2.0, seed=3, eta=0.9)
+    options = EPOptions(learn=("rho", "eta"), learn_tol=1e-12, max_iter=max_iter)
+    posterior = solve(problem, SpikeSlab(0.4), ThetaMixture(0.8), options=options)
+    assert posterior.n_iter <= max_iter
+
+
+def wide_problem(seed, n_true, n_patterns):
+    """1000 columns that share five factors; a few of them, of equal strength, make the labels."""
+    rng = np.random.default_rng(seed)
+    shared = rng.standard_normal((n_patterns, 5))
+    X = 0.7 * shared @ rng.standard_normal((5, 1000)) + rng.standard_normal((n_patterns, 1000))
+    teacher = np.zeros(1000)
+    teacher[rng.permutation(1000)[:n_true]] = rng.choice([-1, 1], n_true)
+    return Problem.from_arrays(X, np.where(X @ teacher > 0, 1, -1)), teacher
+
+
+WIDE = {
+    "rho, 3 of 1000": (("rho",), ThetaMixture(0.95), 0, 3, 60),
+    "rho, another 3": (("rho",), ThetaMixture(0.95), 1, 3, 60),
+    "rho and eta": (("rho", "eta"), ThetaMixture(0.9), 0, 3, 60),
+    "rho, 10 of 1000": (("rho",), ThetaMixture(0.95), 0, 10, 100),
+    "rho and beta": (("rho", "beta"), Probit(1.0), 0, 10, 100),
+    "rho and beta, 3": (("rho", "beta"), Probit(1.0), 1, 3, 60),
+}
+
+
+@pytest.mark.parametrize(("names", "labels", "seed", "n_true", "n_patterns"), WIDE.values(), ids=WIDE.keys())
+def test_far_more_features_than_patterns(names, labels, seed, n_true, n_patterns):
+    """Plain EM falls to no features or runs to all of them. The evidence of these problems is best at a few features
+    (on the path it drops by 0.7 to 4 nats towards the dense end)."""
+    problem, teacher = wide_problem(seed, n_true, n_patterns)
+    seen = []
+
+    def callback(state):
+        seen.append(state.error)
+        assert len(seen) <= 3000, "learning a thousand weights takes more than 3000 factorisations"
+
+    posterior = solve(problem, SpikeSlab(0.5), labels, options=EPOptions(learn=names), callback=callback)
+    assert posterior.status is Status.CONVERGED
+    assert 1.0 < posterior.weights.rho * 1000 < 60.0
+    good = [point.log_evidence for point in posterior.path if point.status is Status.CONVERGED]
+    assert posterior.log_evidence > max(good) - 0.1
+    top = np.argsort(-posterior.inclusion)[: 2 * n_true]
+    assert np.count_nonzero(teacher[top]) >= max(1, n_true // 4)
