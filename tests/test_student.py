@@ -43,7 +43,7 @@ def test_an_infinite_beta_cannot_be_learned():
 @pytest.mark.parametrize("size", [9, 11])
 def test_one_value_per_feature_means_one_each(name, size):
     values = {"rho": 0.25, "lam": 1.0} | {name: np.full(size, 0.5)}
-    with pytest.raises(ValueError, match=rf"weights\.{name} has {size} values for 10 features"):
+    with pytest.raises(ValueError, match=rf"weights\.{name} has {size} values: give 10 values, one each"):
         solve(teacher_problem(10, 2.0)[0], SpikeSlab(**values), Theta())
 
 

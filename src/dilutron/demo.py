@@ -79,7 +79,7 @@ def write_table(path: Path, rows: list[dict[str, object]]) -> None:
     """A CSV file, there whole or not at all."""
     scratch = path.with_suffix(".part")
     with open(scratch, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     os.replace(scratch, path)

@@ -25,11 +25,13 @@ class Rung(NamedTuple):
     patience: int
 
 
+# Acceleration can be drawn to a place where EP has almost, but not quite, a fixed point; "late" waits longer.
 LADDER = (
     Rung("direct", Pace(), (), 80),
+    Rung("late", Pace(accelerate_below=0.01), (), 80),
     Rung("annealed", Pace(), (0.5, 0.2, 0.1, 0.05, 0.02), 80),
     Rung("steady", Pace(0.7), (), 150),
-    Rung("gentle", Pace(0.9, 0.3, 5), (), 250),
+    Rung("gentle", Pace(0.9, 0.01), (), 250),
     Rung("slow", Pace(0.95, 0.01), (), 300),
     Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 250),
 )

@@ -24,9 +24,10 @@ E_TOL = 1e-4  # mismatch that an E-step is solved to
 PATH_TOL = 1e-2  # the same on the path: the evidence is stationary, so its error is of second order
 PATH_RATIO = 3.0  # each expected size on the path is this many times the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
-PATIENCE = 80  # factorisations for one point of the path
+THOROUGH = LADDER[:3]
+QUICK = (LADDER[0]._replace(patience=50),)  # for trial points: started close by, EP settles soon or not at all
 ROUNDS = 200  # E-steps at most
-HALVINGS = 4  # times that a bad M-step is shortened
+HALVINGS = 4  # times that a bad M-step is tried again
 SLACK = 0.01  # nats that an accelerated step may lose to the E-step's tolerance
 
 Improve = Callable[[Prior, Gaussians, frozenset[str]], Prior]
@@ -150,8 +151,8 @@ def learn(
         if before.status is Status.STOPPED or len(before.trace) >= max_iter:
             return Learned(_unfinished(before), points)
         blocks, start = before.state.blocks, before.state.here.sites
-    e_step = partial(rest, tol=max(tol, E_TOL), ladder=LADDER[:2])  # a stubborn trial point is not worth every rung
-    first = e_step(blocks, max_iter=_left(max_iter, before), start=start).after(before)
+    e_step = partial(rest, tol=max(tol, E_TOL))
+    first = e_step(blocks, max_iter=_left(max_iter, before), start=start, ladder=THOROUGH).after(before)
     step = partial(_em_step, e_step=e_step, names=names, improve=improve)
     run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=ROUNDS)
     settled = run.last.settled
@@ -177,7 +178,6 @@ def _along_path(
     does not converge twice in a row: it is then sparser than the data allow.
     """
     n_weights = blocks[0].where.stop
-    quick = (LADDER[0]._replace(patience=PATIENCE),)
     best: Settled | None = None
     last: Settled | None = None
     start: Sites | None = None
@@ -186,7 +186,7 @@ def _along_path(
     while last is None or size >= 1.0:
         blocks = (blocks[0]._replace(prior=_at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
         left = _left(max_iter, last)
-        last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start, ladder=quick).after(last)
+        last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start, ladder=QUICK).after(last)
         evidence, good = log_evidence(last.state.here), last.status is Status.CONVERGED
         points.append(PathPoint(size, evidence, last.status))
         if good and evidence > top:
@@ -208,21 +208,21 @@ def _left(max_iter: int, settled: Settled | None) -> int:
 
 
 def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Improve) -> LearnState:
-    """An E-step with its evidence, its M-step, and what that would gain to first order, in nats."""
+    """An E-step with its evidence, its M-step, and the largest relative change that would make."""
     blocks, here = settled.state.blocks, settled.state.here
     target = improved(blocks, here.cavity, names, improve)
-    gain = 0.0
-    for (where, prior), (_, new) in zip(blocks, target, strict=True):
-        slopes = prior.slopes(Gaussians(here.cavity.mean[where], here.cavity.var[where]))
+    change = 0.0
+    for (_, prior), (_, new) in zip(blocks, target, strict=True):
         for name, value in _values(prior, names).items():
-            gain += float(np.sum(np.abs(slopes[name] * (getattr(new, name) - value))))
-    return LearnState(settled, budget, log_evidence(here), gain, target, target)
+            change = max(change, float(np.max(np.abs(getattr(new, name) / value - 1.0))))
+    return LearnState(settled, budget, log_evidence(here), change, target, target)
 
 
 def _em_step(state: LearnState, e_step: Rest, names: frozenset[str], improve: Improve) -> LearnState:
     """One E-step at the proposal and the M-step after it; a proposal that turns out bad is taken back."""
     left, start = _left(state.budget, state.settled), state.settled.state.here.sites
-    settled = e_step(state.proposal, max_iter=left, start=start).after(state.settled)
+    ladder = THOROUGH if state.halvings == HALVINGS else QUICK
+    settled = e_step(state.proposal, max_iter=left, start=start, ladder=ladder).after(state.settled)
     new = _appraised(settled, state.budget, names, improve)
     worse = settled.status is not Status.CONVERGED or new.log_evidence < state.log_evidence - SLACK
     if worse and settled.status is not Status.STOPPED and state.settled.status is Status.CONVERGED:
@@ -236,13 +236,15 @@ def _em_step(state: LearnState, e_step: Rest, names: frozenset[str], improve: Im
 
 
 def _taken_back(state: LearnState, tried: Settled, names: frozenset[str]) -> LearnState:
-    """After a jump, the plain M-step instead; after a plain one, half of it: EP may have no rest beyond."""
+    """After a jump, the plain M-step instead; after that, halves of it; at last the whole one with more patience."""
     kept = state.settled._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
     if state.accelerated:
         return state._replace(settled=kept, proposal=state.target, memory=Memory(), accelerated=False)
     here, there = (coordinates(blocks, names) for blocks in (state.settled.state.blocks, state.proposal))
+    halvings = state.halvings + 1
     half = moved_to(state.target, names, 0.5 * (here + there))
-    return state._replace(settled=kept, proposal=half, memory=Memory(), halvings=state.halvings + 1)
+    proposal = state.target if halvings == HALVINGS else half
+    return state._replace(settled=kept, proposal=proposal, memory=Memory(), halvings=halvings)
 
 
 def _at_density(prior: Prior, density: float) -> Prior:

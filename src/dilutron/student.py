@@ -36,7 +36,7 @@ class EPOptions:
     rate : float
         Learning rate of the gradient steps.
     learn_tol : float
-        Learning has converged when a further update would gain less than this, in nats of log evidence.
+        Learning has converged when a further update would change no parameter by more than this, relatively.
     path : bool
         Where rho is learned, try a path of expected sizes first and begin where the log evidence is best. Without it
         learning climbs from the given rho alone, which is not safe with few samples.
@@ -53,7 +53,7 @@ class EPOptions:
     learn: tuple[str, ...] = ()
     learning: str = "em"
     rate: float = 1e-5
-    learn_tol: float = 1e-5
+    learn_tol: float = 1e-4
     path: bool = True
     scheme: str = "natural"
     damping: float | None = None
@@ -143,7 +143,7 @@ def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | 
     ):
         for name, value in vars(prior).items() if prior is not None else ():
             if np.ndim(value) == 1 and not isinstance(value, tuple) and (np.size(value) != size or size == 1):
-                wanted = "one number" if size == 1 else f"one number, or one for each of {size} features"
+                wanted = "one number" if size == 1 else f"{size} values, one each, or one number"
                 raise ValueError(f"{role}.{name} has {np.size(value)} values: give {wanted}.")
     extra = intercept is not None
     where = slice(n_features + extra, n_features + extra + n_patterns)
