@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 
 from dilutron.ep import Block, Blocks, log_evidence
 from dilutron.gaussian import Sites
-from dilutron.ladder import LADDER, Settled
+from dilutron.ladder import LADDER, Rung, Settled
 from dilutron.loop import Memory, Status, iterate
 from dilutron.priors import Gaussians, Prior
 from dilutron.special import Vector
@@ -22,10 +22,10 @@ CAUTION = 3.0  # longest accelerated move of one parameter, in log or log-odds u
 START = {"eta": (0.6, 0.98)}  # near 1/2 no label is heard; near 1 labels that contradict each other give EP no rest
 E_TOL = 1e-4  # mismatch that an E-step is solved to
 PATH_TOL = 1e-2  # the same on the path: the evidence is stationary, so its error is of second order
-PATH_RATIO = 3.0  # each expected size on the path is this many times the one before
+PATH_RATIO = 3.0  # each expected size on the path is this many times sparser than the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
-THOROUGH = LADDER[:3]
-QUICK = (LADDER[0]._replace(patience=50),)  # for trial points: started close by, EP settles soon or not at all
+PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
+THOROUGH = 3  # rungs for the points that matter
 ROUNDS = 200  # E-steps at most
 HALVINGS = 4  # times that a bad M-step is tried again
 SLACK = 0.01  # nats that an accelerated step may lose to the E-step's tolerance
@@ -135,32 +135,36 @@ def learn(
     tol: float,
     learn_tol: float,
     max_iter: int,
+    ladder: tuple[Rung, ...] = LADDER,
     start: Sites | None = None,
 ) -> Learned:
     """Maximise the log evidence over the named parameters, and run EP there down to `tol`.
 
     Each M-step is made at a fixed point of EP, where the explicit slopes of the log evidence are the whole ones.
     The sequence of M-steps is Anderson accelerated; an accelerated step that lowers the evidence is taken back.
-    `rest(blocks, tol=, max_iter=, start=)` is `ladder.settle` with its other arguments given.
+    `rest(blocks, tol=, max_iter=, ladder=, start=)` is `ladder.settle` with its other arguments given.
     """
+    quick = partial(rest, ladder=(ladder[0]._replace(patience=PATIENCE),))
+    thorough = partial(rest, ladder=ladder[:THOROUGH])
     blocks = tuple(Block(b.where, with_values(b.prior, _start_values(b.prior, names))) for b in blocks)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
     if path and "rho" in names & blocks[0].prior.parameters.keys():
-        before, points = _along_path(rest, blocks, names, improve, max_iter)
+        before, points = _along_path(quick, blocks, names, improve, max_iter)
         if before.status is Status.STOPPED or len(before.trace) >= max_iter:
             return Learned(_unfinished(before), points)
         blocks, start = before.state.blocks, before.state.here.sites
-    e_step = partial(rest, tol=max(tol, E_TOL))
-    first = e_step(blocks, max_iter=_left(max_iter, before), start=start, ladder=THOROUGH).after(before)
-    step = partial(_em_step, e_step=e_step, names=names, improve=improve)
+    e_tol = max(tol, E_TOL)
+    first = thorough(blocks, tol=e_tol, max_iter=_left(max_iter, before), start=start).after(before)
+    e_steps = partial(quick, tol=e_tol), partial(thorough, tol=e_tol)
+    step = partial(_em_step, e_steps=e_steps, names=names, improve=improve)
     run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=ROUNDS)
     settled = run.last.settled
     if settled.status is Status.STOPPED or len(settled.trace) >= max_iter:
         return Learned(_unfinished(settled), points)
     if settled.state.here.mismatch > tol:
         left, start = _left(max_iter, settled), settled.state.here.sites
-        settled = rest(settled.state.blocks, tol=tol, max_iter=left, start=start).after(settled)
+        settled = rest(settled.state.blocks, tol=tol, max_iter=left, ladder=ladder, start=start).after(settled)
     return Learned(settled if run.status is Status.CONVERGED else _unfinished(settled), points)
 
 
@@ -186,7 +190,7 @@ def _along_path(
     while last is None or size >= 1.0:
         blocks = (blocks[0]._replace(prior=_at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
         left = _left(max_iter, last)
-        last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start, ladder=QUICK).after(last)
+        last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start).after(last)
         evidence, good = log_evidence(last.state.here), last.status is Status.CONVERGED
         points.append(PathPoint(size, evidence, last.status))
         if good and evidence > top:
@@ -218,11 +222,12 @@ def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Im
     return LearnState(settled, budget, log_evidence(here), change, target, target)
 
 
-def _em_step(state: LearnState, e_step: Rest, names: frozenset[str], improve: Improve) -> LearnState:
+def _em_step(state: LearnState, e_steps: tuple[Rest, Rest], names: frozenset[str], improve: Improve) -> LearnState:
     """One E-step at the proposal and the M-step after it; a proposal that turns out bad is taken back."""
     left, start = _left(state.budget, state.settled), state.settled.state.here.sites
-    ladder = THOROUGH if state.halvings == HALVINGS else QUICK
-    settled = e_step(state.proposal, max_iter=left, start=start, ladder=ladder).after(state.settled)
+    quick, thorough = e_steps
+    e_step = thorough if state.halvings == HALVINGS else quick
+    settled = e_step(state.proposal, max_iter=left, start=start).after(state.settled)
     new = _appraised(settled, state.budget, names, improve)
     worse = settled.status is not Status.CONVERGED or new.log_evidence < state.log_evidence - SLACK
     if worse and settled.status is not Status.STOPPED and state.settled.status is Status.CONVERGED:

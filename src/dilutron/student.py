@@ -126,11 +126,11 @@ def _run(
     ladder = LADDER if options.fallback else LADDER[:1]
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
-    rest = partial(settle, gaussian, ladder=ladder, callback=callback)
+    rest = partial(settle, gaussian, callback=callback)
     sites = _warm_sites(start, sum(gaussian.shape))
     if not names:
-        return Learned(rest(blocks, tol=tol, max_iter=max_iter, start=sites), ())
-    teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol)
+        return Learned(rest(blocks, tol=tol, max_iter=max_iter, ladder=ladder, start=sites), ())
+    teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol, ladder=ladder)
     return teach(blocks, names, improve, tol=tol, max_iter=max_iter, start=sites)
 
 
