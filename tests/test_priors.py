@@ -39,7 +39,7 @@ def test_normal_precision_must_be_positive(precision):
 
 @pytest.mark.parametrize("counts", [(0.1,), (-1.0, 0.1), (0.1, np.inf), (np.nan, 0.0), (1.0, 1.0, 1.0)])
 def test_counts_are_two_numbers(counts):
-    with pytest.raises(ValueError, match="counts must be two finite numbers >= 0"):
+    with pytest.raises(ValueError, match="counts must be a tuple of two finite numbers >= 0"):
         SpikeSlab(0.5, counts=counts)
 
 

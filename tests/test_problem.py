@@ -68,10 +68,16 @@ def test_a_constant_column_is_named_by_its_name():
         Problem.from_arrays(np.column_stack([np.full(3, 7.0), X]), Y, names=["age", "a", "b"])
 
 
-def test_huge_numbers_are_numbers():
-    """Rows whose sum overflows are finite all the same."""
-    problem = Problem.from_arrays([[1e308, 1.7e308], [1.5e308, -1.0], [3.0, 0.0]], Y)
-    assert np.all(np.isfinite(problem.X))
+@pytest.mark.parametrize("size", [1.7e308, 1e160, 1e-160])
+def test_numbers_that_cannot_be_squared_are_refused_with_their_column(size):
+    """Finite, and no warning on the way, but their squares are not."""
+    with pytest.raises(ValueError, match=r"column 1 \('x1'\).*rescale"):
+        Problem.from_arrays([[1.0, size], [2.0, -size], [3.0, 0.5 * size]], Y)
+
+
+def test_names_are_a_sequence_not_a_string():
+    with pytest.raises(ValueError, match="names must be a sequence of strings"):
+        Problem.from_arrays(X, Y, names="ab")
 
 
 def test_loose_mode_lets_constants_and_one_class_through():

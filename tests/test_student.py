@@ -11,7 +11,7 @@ BAD_OPTIONS = {
     "nan tol": ({"tol": np.nan}, "tol must be a positive number"),
     "infinite learn_tol": ({"learn_tol": np.inf}, "learn_tol must be a positive number"),
     "rate": ({"rate": 0.0}, "rate must be a positive number"),
-    "max_iter": ({"max_iter": 0}, "max_iter must be at least 1"),
+    "max_iter": ({"max_iter": 0}, "max_iter must be a whole number, at least 1"),
     "damping": ({"damping": 1.0}, "damping is the weight of the old value"),
     "negative damping": ({"damping": -0.1}, "damping is the weight of the old value"),
     "learning": ({"learning": "magic"}, r"learning must be one of \('em', 'gradient'\), got 'magic'"),
@@ -112,7 +112,7 @@ def test_a_warm_start_is_short_and_gives_the_same_answer(alpha):
 def test_a_warm_start_needs_the_same_shape():
     small, large = (teacher_problem(n, 2.0)[0] for n in (10, 12))
     posterior = solve(small, SpikeSlab(0.25), Theta())
-    with pytest.raises(ValueError, match="start has 30 sites, this problem has 36"):
+    with pytest.raises(ValueError, match="start must be an EP posterior of this shape, 24 patterns and 12 features"):
         solve(large, SpikeSlab(0.25), Theta(), start=posterior)
 
 
@@ -147,3 +147,36 @@ def test_standardized_columns_predict_in_their_own_units():
     by_hand = (truth.X * units + 5.0 - raw.center) / raw.scale @ posterior.mean + posterior.intercept
     np.testing.assert_allclose(posterior.predict(truth.X * units + 5.0).mean, by_hand, rtol=1e-10)
     assert np.mean(np.sign(by_hand) == truth.labels) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": Theta()}, "weights must be a prior for weights"),
+        ({"weights": 0.25}, "weights must be a prior for weights"),
+        ({"labels": SpikeSlab(0.2)}, "labels must be a prior for labels"),
+        ({"labels": Theta}, "labels must be a prior for labels"),
+        ({"intercept": 0.1}, "intercept must be a prior for weights"),
+    ],
+)
+def test_priors_in_the_wrong_place_are_named(arguments, message):
+    arguments = {"weights": SpikeSlab(0.25), "labels": Theta()} | arguments
+    with pytest.raises(ValueError, match=message):
+        solve(teacher_problem(10, 2.0)[0], **arguments)
+
+
+def test_a_warm_start_is_for_the_natural_scheme_only():
+    problem = teacher_problem(10, 2.0)[0]
+    posterior = solve(problem, SpikeSlab(0.25), Theta())
+    with pytest.raises(ValueError, match="start is not used by scheme"):
+        solve(problem, SpikeSlab(0.25), Theta(), options=EPOptions(scheme="paper"), start=posterior)
+
+
+def test_a_row_of_zeros_is_even_odds():
+    posterior = solve(teacher_problem(10, 2.0)[0], SpikeSlab(0.25), Theta())
+    np.testing.assert_allclose(posterior.probability(np.zeros((1, 10))), 0.5)
+
+
+def test_lists_are_vectors():
+    posterior = solve(teacher_problem(3, 4.0)[0], SpikeSlab([0.2, 0.3, 0.4]), ThetaMixture(0.9))
+    np.testing.assert_array_equal(posterior.weights.rho, [0.2, 0.3, 0.4])

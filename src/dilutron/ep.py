@@ -66,7 +66,9 @@ class EPState(NamedTuple):
 
 
 def collapsed(here: Visit, blocks: Blocks) -> bool:
-    """True where the weights, the first block, have lost all power: the trap w = 0."""
+    """True where hard labels have driven the weights, the first block, to zero: that satisfies them all."""
+    if not any(block.prior.hard for block in blocks):
+        return False
     where, prior = blocks[0]
     power = (here.tilted.mean[where] ** 2 + here.tilted.var[where]) * prior.flat_precision()
     return float(np.mean(power)) < COLLAPSE
@@ -147,14 +149,15 @@ def prior_scale(blocks: Blocks, gaussian: Gaussian) -> Vector:
 
 def init(blocks: Blocks, gaussian: Gaussian, damping: float, start: Sites | None = None) -> EPState:
     """Begin at `start`, or flat."""
-    scale, sites = prior_scale(blocks, gaussian), start or flat_sites(blocks)
+    scale, sites, failures = prior_scale(blocks, gaussian), start or flat_sites(blocks), 0
     with np.errstate(all="ignore"):
         try:
             here = visit(sites, gaussian.marginals(sites), blocks, scale)
         except NotPositive:  # a warm start may be improper under other priors: begin flat instead
-            sites = flat_sites(blocks)
+            sites, failures = flat_sites(blocks), 1
             here = visit(sites, gaussian.marginals(sites), blocks, scale)
-    return EPState(here, blocks, scale, _damped(here, damping), damping)
+    state = EPState(here, blocks, scale, _damped(here, damping), damping)
+    return state._replace(failures=failures, invalid=here.invalid)
 
 
 def step(state: EPState, gaussian: Gaussian, pace: Pace) -> EPState:

@@ -42,7 +42,8 @@ class Covariance(NamedTuple):
 
     def along(self, rows: Vector) -> Vector:
         """Variance of rows @ w, one value per row of `rows`, shape (n, N)."""
-        return np.asarray(rows**2 @ self.base + (rows @ self.root.T) ** 2 @ self.sign)
+        var = rows**2 @ self.base + (rows @ self.root.T) ** 2 @ self.sign
+        return np.maximum(var, np.finfo(np.float64).tiny)  # a row of zeros, or rounding, must not give a negative one
 
     def dense(self) -> Vector:
         """The N x N matrix."""

@@ -116,7 +116,7 @@ def _follow(
     """One rung: through its temperatures, each started where the last one ended, then at the true one."""
     way, left = None, budget
     noise_unit = float(np.mean(prior_scale(blocks, gaussian)[gaussian.shape[1] :] ** 2))
-    for temperature in rung.temperatures:
+    for temperature in rung.temperatures if budget > 1 else ():
         hot = tuple(b._replace(prior=b.prior.heated(temperature**2 * noise_unit)) for b in blocks)
         name = f"{rung.name} at {temperature:g}"
         way = _attempt(name, rung, gaussian, hot, COOLING_TOL, max(1, left - 1), start, callback).after(way)
@@ -142,6 +142,7 @@ def _attempt(
     advance = partial(step, gaussian=gaussian, pace=rung.pace)
     run = iterate(advance, state, tol=tol, max_iter=limit, patience=rung.patience, callback=callback)
     trace, fallen = tuple(Mark(name, error) for error in run.trace), collapsed(run.last.here, blocks)
+    fallen = fallen and run.status is not Status.STOPPED
     state, status = (run.last, Status.COLLAPSED) if fallen else (run.best, run.status)
     return Settled(state, status, trace, run.last.failures, run.last.invalid)
 

@@ -25,8 +25,7 @@ PATH_TOL = 1e-2  # the same on the path: the evidence is stationary, so its erro
 PATH_RATIO = 3.0  # each expected size on the path is this many times sparser than the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
-THOROUGH = 3  # rungs for the points that matter
-ROUNDS = 200  # E-steps at most
+THOROUGH = 3  # rungs for the points that matter: direct, late, annealed
 HALVINGS = 4  # times that a bad M-step is tried again
 SLACK = 0.01  # nats that an accelerated step may lose to the E-step's tolerance
 
@@ -149,7 +148,7 @@ def learn(
     blocks = tuple(Block(b.where, with_values(b.prior, _start_values(b.prior, names))) for b in blocks)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
-    if path and "rho" in names & blocks[0].prior.parameters.keys():
+    if path and start is None and "rho" in names & blocks[0].prior.parameters.keys():
         before, points = _along_path(quick, blocks, names, improve, max_iter)
         if before.status is Status.STOPPED or len(before.trace) >= max_iter:
             return Learned(_unfinished(before), points)
@@ -158,7 +157,7 @@ def learn(
     first = thorough(blocks, tol=e_tol, max_iter=_left(max_iter, before), start=start).after(before)
     e_steps = partial(quick, tol=e_tol), partial(thorough, tol=e_tol)
     step = partial(_em_step, e_steps=e_steps, names=names, improve=improve)
-    run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=ROUNDS)
+    run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=max_iter)
     settled = run.last.settled
     if settled.status is Status.STOPPED or len(settled.trace) >= max_iter:
         return Learned(_unfinished(settled), points)
@@ -212,11 +211,14 @@ def _left(max_iter: int, settled: Settled | None) -> int:
 
 
 def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Improve) -> LearnState:
-    """An E-step with its evidence, its M-step, and the largest relative change that would make."""
+    """An E-step with its evidence and its M-step. The error is the largest relative change that EM would make.
+
+    That is so for gradient steps too: their own change says more of the rate than of the distance.
+    """
     blocks, here = settled.state.blocks, settled.state.here
     target = improved(blocks, here.cavity, names, improve)
     change = 0.0
-    for (_, prior), (_, new) in zip(blocks, target, strict=True):
+    for (_, prior), (_, new) in zip(blocks, improved(blocks, here.cavity, names, em), strict=True):
         for name, value in _values(prior, names).items():
             change = max(change, float(np.max(np.abs(getattr(new, name) / value - 1.0))))
     return LearnState(settled, budget, log_evidence(here), change, target, target)

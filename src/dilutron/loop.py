@@ -28,9 +28,9 @@ class Status(Enum):
 
 _MESSAGES = {
     Status.CONVERGED: "The run reached its tolerance.",
-    Status.MAX_ITER: "The iterations ran out before the tolerance was reached: raise max_iter, and look at the trace.",
+    Status.MAX_ITER: "The tolerance was not reached before progress or the iterations (max_iter) ended; see the trace.",
     Status.DIVERGED: "No further step was possible: the numbers left the valid range.",
-    Status.COLLAPSED: "Every weight fell to zero, a trap that satisfies hard labels: use eta < 1 or a finite beta.",
+    Status.COLLAPSED: "Every weight fell to zero, a trap that hard labels allow: use a finite beta, or a larger rho.",
     Status.STOPPED: "The callback asked to stop.",
 }
 
@@ -76,12 +76,12 @@ def iterate(
     trace, best, age = [state.error], state, 0
     while True:
         answer = None if callback is None else callback(state)
-        if state.error < tol and not state.failed:
-            return Run(state, state, Status.CONVERGED, tuple(trace))
-        if state.failed:
-            return Run(best, state, Status.DIVERGED, tuple(trace))
         if isinstance(answer, (bool, np.bool_)) and answer:
             return Run(best, state, Status.STOPPED, tuple(trace))
+        if state.failed:
+            return Run(best, state, Status.DIVERGED, tuple(trace))
+        if state.error < tol:
+            return Run(state, state, Status.CONVERGED, tuple(trace))
         if len(trace) >= max_iter or (patience is not None and age > patience):
             return Run(best, state, Status.MAX_ITER, tuple(trace))
         state = step(state)

@@ -31,6 +31,7 @@ class PaperState(NamedTuple):
     here: Visit
     error: float
     failed: bool
+    invalid: int
 
 
 def visit(a: Vector, d: Vector, blocks: Blocks, gaussian: Gaussian, scale: Vector) -> Visit:
@@ -70,7 +71,8 @@ def step(state: PaperState, gaussian: Gaussian, damping: float, names: frozenset
         if not np.all(np.isfinite(here.target)):
             return state._replace(failed=True)
         blocks = improved(state.blocks, here.cavity, names, improve) if names else state.blocks
-    return state._replace(a=a, d=d, blocks=blocks, here=here, error=change(state.here.tilted, here.tilted))
+    moved = change(state.here.tilted, here.tilted)
+    return state._replace(a=a, d=d, blocks=blocks, here=here, error=moved, invalid=state.invalid + here.invalid)
 
 
 def run(
@@ -89,9 +91,9 @@ def run(
     a, d = np.zeros_like(scale), np.ones_like(scale)
     with np.errstate(all="ignore"):
         here = visit(a, d, blocks, gaussian, scale)
-    state = PaperState(a, d, blocks, scale, here, np.inf, False)
+    state = PaperState(a, d, blocks, scale, here, np.inf, False, here.invalid)
     advance = partial(step, gaussian=gaussian, damping=damping, names=names, improve=improve)
     ended = iterate(advance, state, tol=tol, max_iter=max_iter, callback=callback)
     trace = tuple(Mark("paper", error) for error in ended.trace)
-    status = Status.COLLAPSED if collapsed(ended.last.here, blocks) else ended.status
-    return Settled(ended.last, status, trace, 0, ended.last.here.invalid)
+    status = Status.COLLAPSED if collapsed(ended.last.here, ended.last.blocks) else ended.status
+    return Settled(ended.last, status, trace, int(ended.last.failed), ended.last.invalid)

@@ -135,9 +135,9 @@ class Posterior:
             with open(new / "posterior.json", "w", encoding="utf-8") as text:
                 json.dump(facts, text, indent=1, allow_nan=False)
                 _flush(text)
-            if target.exists():
-                os.replace(target, old)
             try:
+                if target.exists():
+                    os.replace(target, old)
                 os.replace(new, target)
             except BaseException:
                 if old.exists() and not target.exists():

@@ -40,6 +40,12 @@ class Prior:
     """
 
     parameters: ClassVar[dict[str, tuple[float, float]]] = {}
+    role: ClassVar[str] = "weights"
+
+    @property
+    def hard(self) -> bool:
+        """True where the factor allows zero whatever the data: only then is w = 0 a trap."""
+        return False
 
     def moments(self, cavity: Gaussians) -> Tilted:
         """Log normaliser, mean and variance of cavity times prior."""
@@ -94,10 +100,13 @@ class SpikeSlab(Prior):
     parameters: ClassVar[dict[str, tuple[float, float]]] = {"rho": (0.0, 1.0), "lam": (0.0, np.inf)}
 
     def __post_init__(self) -> None:
-        _require("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1")
-        _require("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
-        if len(self.counts) != 2 or not all(0.0 <= count < np.inf for count in self.counts):
-            raise ValueError(f"counts must be two finite numbers >= 0, got {self.counts!r}")
+        rho = _required("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1")
+        lam = _required("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
+        object.__setattr__(self, "rho", rho)
+        object.__setattr__(self, "lam", lam)
+        counts = self.counts if isinstance(self.counts, tuple) else (None,)
+        if len(counts) != 2 or not all(_is_number(count) and 0.0 <= count < np.inf for count in counts):
+            raise ValueError(f"counts must be a tuple of two finite numbers >= 0, got {self.counts!r}")
 
     def inclusion(self, cavity: Gaussians) -> Vector:
         """P(w != 0), Eq. (55)."""
@@ -176,12 +185,18 @@ class RobustProbit(Prior):
     eta: float = 1.0
     beta: float = np.inf
     parameters: ClassVar[dict[str, tuple[float, float]]] = {"eta": (0.5, 1.0), "beta": (0.0, np.inf)}
+    role: ClassVar[str] = "labels"
 
     def __post_init__(self) -> None:
-        if np.ndim(self.eta) != 0 or not 0.5 <= self.eta <= 1.0:
+        if not (_is_number(self.eta) and 0.5 <= self.eta <= 1.0):
             raise ValueError(f"eta must be one number from 0.5 to 1 (the fraction of right labels), got {self.eta!r}")
-        if np.ndim(self.beta) != 0 or not self.beta > 0.0:
+        if not (_is_number(self.beta) and self.beta > 0.0):
             raise ValueError(f"beta must be one positive number (inf for zero temperature), got {self.beta!r}")
+
+    @property
+    def hard(self) -> bool:
+        """A step without noise: its value at zero is 1."""
+        return bool(np.isinf(self.beta))
 
     def flip(self, cavity: Gaussians) -> Vector:
         """Probability that this label was turned over; 0 where eta = 1 says that none was."""
@@ -286,7 +301,8 @@ class Normal(Prior):
     precision: float | Vector = 0.1
 
     def __post_init__(self) -> None:
-        _require("precision", self.precision, 0.0, np.inf, "a positive, finite precision")
+        precision = _required("precision", self.precision, 0.0, np.inf, "a positive, finite precision")
+        object.__setattr__(self, "precision", precision)
 
     def moments(self, cavity: Gaussians) -> Tilted:
         """A Gaussian times a Gaussian."""
@@ -317,8 +333,16 @@ def _plain(value: float | Vector) -> float | Vector:
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def _require(name: str, value: float | Vector, low: float, high: float, remedy: str) -> None:
-    values = np.asarray(value, dtype=np.float64)
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _required(name: str, value: object, low: float, high: float, remedy: str) -> float | Vector:
+    """The value as a float, or as a vector that nothing else can change; ValueError where it is out of range."""
+    try:
+        values = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be {remedy}, got {value!r}") from error
     if values.ndim > 1 or values.size == 0:
         raise ValueError(f"{name} must be one number or a vector of one per feature, got shape {values.shape}")
     bad = np.atleast_1d(~((values > low) & (values < high)))
@@ -326,3 +350,4 @@ def _require(name: str, value: float | Vector, low: float, high: float, remedy: 
         first = int(np.flatnonzero(bad)[0])
         place = f" at position {first}" if values.ndim else ""
         raise ValueError(f"{name} must be {remedy}, got {np.atleast_1d(values)[first]}{place}")
+    return _plain(values)

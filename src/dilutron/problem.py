@@ -64,6 +64,13 @@ class Problem:
         checked = _labels(labels, n_patterns, strict)
         named = _names(names, n_features)
         low, high = patterns.min(axis=0), patterns.max(axis=0)
+        size = np.maximum(np.abs(low), np.abs(high))
+        extreme = np.flatnonzero((size > 1e100) | ((size < 1e-100) & (size > 0.0)))
+        if extreme.size:
+            raise ValueError(
+                f"X has values of size {size[extreme[0]]:.3g} in column {extreme[0]} ({named[extreme[0]]!r}), beyond"
+                " what can be squared and summed: rescale the column."
+            )
         constant = np.flatnonzero(low == high)
         if constant.size and (strict or standardize):
             raise ValueError(
@@ -119,13 +126,15 @@ def _labels(labels: Any, n_patterns: int, strict: bool) -> Vector:
     if values.shape != (n_patterns,):
         raise ValueError(f"labels must have one entry per row of X, shape ({n_patterns},), got shape {values.shape}.")
     try:
+        if values.dtype.kind not in "biufO":
+            raise TypeError(f"got values of type {values.dtype}")
         checked = values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"labels must be the numbers -1 and +1: {error}") from error
     wrong = np.flatnonzero(~np.isin(checked, (-1.0, 1.0)))
     if wrong.size:
         hint = " For labels 0 and 1 pass 2 * labels - 1." if set(np.unique(checked)) <= {0.0, 1.0} else ""
-        raise ValueError(f"labels must be -1 or +1, got {values[wrong[0]]!r} at position {wrong[0]}.{hint}")
+        raise ValueError(f"labels must be -1 or +1, got {checked[wrong[0]]:g} at position {wrong[0]}.{hint}")
     if strict and np.all(checked == checked[0]):
         raise ValueError(f"labels are all {checked[0]:+.0f}: two classes are needed to learn what tells them apart.")
     return checked
@@ -134,6 +143,8 @@ def _labels(labels: Any, n_patterns: int, strict: bool) -> Vector:
 def _names(names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"x{i}" for i in range(n_features))
+    if isinstance(names, str):
+        raise ValueError(f"names must be a sequence of strings, one per column, got the string {names!r}.")
     named = tuple(str(name) for name in names)
     if len(named) != n_features:
         raise ValueError(f"names must have one entry per column of X, {n_features}, got {len(named)}.")

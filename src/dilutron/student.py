@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral, Real
 
 import numpy as np
 
@@ -30,7 +31,8 @@ class EPOptions:
     max_iter : int
         Factorisations at most.
     learn : tuple of str
-        Parameters to learn: any of "rho", "lam", "eta", "beta". The priors' values are then the start.
+        Parameters to learn: any of "rho", "lam", "eta", "beta". The priors' values are then the start, but that of eta
+        is kept between 0.6 and 0.98, and that of rho is found by the `path`.
     learning : {"em", "gradient"}
         Closed-form updates, or the paper's gradient steps.
     rate : float
@@ -61,16 +63,17 @@ class EPOptions:
 
     def __post_init__(self) -> None:
         for name in ("tol", "learn_tol", "rate"):
-            if not 0.0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be a positive number, got {getattr(self, name)!r}")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter!r}")
-        if self.damping is not None and not 0.0 <= self.damping < 1.0:
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0.0 < float(value) < np.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
+            raise ValueError(f"max_iter must be a whole number, at least 1, got {self.max_iter!r}")
+        if self.damping is not None and not (isinstance(self.damping, Real) and 0.0 <= self.damping < 1.0):
             raise ValueError(f"damping is the weight of the old value, from 0 up to but not 1, got {self.damping!r}")
         for name, known in (("learning", ("em", "gradient")), ("scheme", ("natural", "paper"))):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        if isinstance(self.learn, str):
+        if not isinstance(self.learn, (tuple, list)):
             raise ValueError(
                 f"learn must be a tuple of names, for example ({self.learn!r},), got the string {self.learn!r}"
             )
@@ -96,7 +99,7 @@ def solve(
     intercept : Prior, optional
         Prior of a constant added to every field, for example `Normal(0.1)`; none where absent.
     start : Posterior, optional
-        Begin at the sites of an earlier posterior of the same shape.
+        Begin at the sites of an earlier posterior of the same shape; where rho is learned, without the path.
     callback : callable, optional
         Sees every state; where it returns True the run stops, with the status STOPPED.
     """
@@ -120,6 +123,8 @@ def _run(
     improve = em if options.learning == "em" else partial(climb, rate=options.rate)
     tol, max_iter = options.tol, options.max_iter
     if options.scheme == "paper":
+        if start is not None:
+            raise ValueError('start is not used by scheme="paper", which begins at unit sites: leave it out.')
         damping = 0.99 if options.damping is None else options.damping
         paper = partial(paper_scheme.run, damping=damping, names=names, improve=improve)
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
@@ -127,7 +132,7 @@ def _run(
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
     rest = partial(settle, gaussian, callback=callback)
-    sites = _warm_sites(start, sum(gaussian.shape))
+    sites = _warm_sites(start, blocks)
     if not names:
         return Learned(rest(blocks, tol=tol, max_iter=max_iter, ladder=ladder, start=sites), ())
     teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol, ladder=ladder)
@@ -136,6 +141,11 @@ def _run(
 
 def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | None) -> Blocks:
     n_patterns, n_features = problem.X.shape
+    for role, prior in (("weights", weights), ("labels", labels), ("intercept", intercept)):
+        wanted = "labels" if role == "labels" else "weights"
+        if prior is not None and getattr(prior, "role", None) != wanted:
+            example = "ThetaMixture(eta=0.95)" if wanted == "labels" else "SpikeSlab(rho=0.25)"
+            raise ValueError(f"{role} must be a prior for {wanted}, such as {example}, got {prior!r}")
     for role, prior, size in (
         ("weights", weights, n_features),
         ("labels", labels, n_patterns),
@@ -163,15 +173,18 @@ def _learnable(names: tuple[str, ...], blocks: Blocks) -> frozenset[str]:
     return frozenset(names)
 
 
-def _warm_sites(start: Posterior | None, n_variables: int) -> Sites | None:
+def _warm_sites(start: Posterior | None, blocks: Blocks) -> Sites | None:
     if start is None:
         return None
-    if start.sites is None or start.sites.precision.size != n_variables:
-        had = "no sites" if start.sites is None else f"{start.sites.precision.size} sites"
+    labels = blocks[-1].where
+    sizes = (blocks[0].where.stop, labels.stop - labels.start, labels.stop)
+    flips, sites = start.flip, start.sites
+    if sites is None or flips is None or (start.mean.size, flips.size, sites.precision.size) != sizes:
         raise ValueError(
-            f"start has {had}, this problem has {n_variables}: a warm start needs an EP posterior of the same shape."
+            f"start must be an EP posterior of this shape, {sizes[1]} patterns and {sizes[0]} features,"
+            " with an intercept in both or in neither: leave start out to begin afresh."
         )
-    return start.sites
+    return sites
 
 
 def _posterior(problem: Problem, gaussian: Gaussian, learned: Learned, intercept: bool, seconds: float) -> Posterior:

@@ -41,6 +41,8 @@ def test_max_iter_bounds_all_rungs_together(max_iter):
 class Broken(Prior):
     """Answers at the start; anywhere else its moments are not numbers."""
 
+    role = "labels"
+
     def moments(self, cavity):
         good = np.all(cavity.mean == 0.0)
         mean = np.full_like(cavity.mean, 1.0 if good else np.nan)
@@ -112,7 +114,7 @@ def test_stopped(options, after):
 
 def test_stopped_in_a_heated_stage():
     """On the annealed rung the state handed back is at the true temperature."""
-    ladder = LADDER[1:2]
+    ladder = tuple(rung for rung in LADDER if rung.name == "annealed")
     problem, _ = teacher_problem()
     blocks = pair_of_blocks(SpikeSlab(0.25), Theta(), problem.X.shape)
     count = []
@@ -146,3 +148,40 @@ def test_lack_of_convergence_is_no_exception_and_no_warning():
             posterior = solve(Problem.from_arrays(X, labels), SpikeSlab(0.1), prior, options=EPOptions(max_iter=300))
             assert isinstance(posterior.status, Status)
             assert np.all(np.isfinite(posterior.mean))
+
+
+@pytest.mark.parametrize("stretch", [1.0, 100.0, 1000.0])
+@pytest.mark.parametrize("weights", [Normal(1.0), SpikeSlab(0.5)], ids=["normal", "spike and slab"])
+def test_informative_data_are_no_trap(weights, stretch):
+    """Soft labels have no trap at w = 0: a posterior far narrower than its prior is a good answer."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5))
+    labels = np.where(X @ [1.0, -1.0, 0.5, 0.0, 0.0] + rng.standard_normal(400) > 0.0, 1, -1)
+    posterior = solve(Problem.from_arrays(stretch * X, labels), weights, Probit(1.0))
+    assert posterior.status is Status.CONVERGED
+    np.testing.assert_array_equal(np.sign(posterior.mean[:3]), [1, -1, 1])
+
+
+def test_small_gradient_steps_do_not_pass_for_converged():
+    """The change that a tiny rate makes says nothing of the distance that is left."""
+    problem, _ = teacher_problem(40, 3.0, eta=0.9)
+    options = EPOptions(learn=("rho",), learning="gradient", rate=1e-9, path=False, max_iter=60)
+    posterior = solve(problem, SpikeSlab(0.7), ThetaMixture(0.9), options=options)
+    assert posterior.status is Status.MAX_ITER
+
+
+@pytest.mark.parametrize("after", [1, 13, 30, 48, 70])
+def test_one_true_from_a_callback_stops_for_good(after):
+    """Whatever that state was: the end of a stage, of an E-step, or none."""
+    problem, _ = teacher_problem(40, 3.0, eta=0.9)
+    calls = []
+
+    def once(state):
+        calls.append(state)
+        return len(calls) == after
+
+    posterior = solve(
+        problem, SpikeSlab(0.7), ThetaMixture(0.9), options=EPOptions(learn=("rho", "eta")), callback=once
+    )
+    assert posterior.status is Status.STOPPED
+    assert posterior.n_iter <= after + 1
