@@ -15,6 +15,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from dilutron.special import Vector
 
+STRIP = 2048  # columns that `Dual` works on at a time
 LOOSE = 1e-2  # weight precisions below this share of the typical one are not safe to divide by
 
 
@@ -134,7 +135,7 @@ class Dual:
     def __init__(self, design: Vector) -> None:
         self.design = design
         self.shape = design.shape
-        self._columns = np.empty_like(design)
+        self._work = np.empty(design.shape[0] * min(STRIP, design.shape[1]))
 
     def marginals(self, sites: Sites) -> Marginals:
         """See `Gaussian`."""
@@ -147,8 +148,11 @@ class Dual:
         field = self.design @ (shift_w / weight)
         pull = shift_y - solve @ (field + prior @ shift_y)
         mean = np.concatenate([(shift_w + pull @ self.design) / weight, field + prior @ pull])
-        columns = dtrmm(1.0, half, self._columns.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
-        var_w = (1.0 - np.einsum("ij,ij->j", columns, columns)) / weight
+        used = np.empty(n_weights)
+        for strip in self._strips():
+            columns = dtrmm(1.0, half, self._scaled(strip, weight).T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+            used[strip] = np.einsum("ij,ij->j", columns, columns)
+        var_w = (1.0 - used) / weight
         var = np.concatenate([var_w, _label_var(prior, half, label)])
         log_det += np.log(weight).sum()
         if loose.size:
@@ -183,8 +187,9 @@ class Dual:
 
     def _half(self, weight: Vector, label: Vector) -> tuple[Vector, Vector, float]:
         """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
-        np.multiply(self.design, 1.0 / np.sqrt(weight), out=self._columns)
-        prior = dsyrk(1.0, self._columns.T, trans=1, lower=1)
+        prior = np.zeros((self.shape[0], self.shape[0]), order="F")
+        for strip in self._strips():
+            prior = dsyrk(1.0, self._scaled(strip, weight).T, beta=1.0, c=prior, trans=1, lower=1, overwrite_c=1)
         prior += np.tril(prior, -1).T
         root = np.sqrt(label)
         matrix = prior * root * root[:, None]
@@ -192,19 +197,33 @@ class Dual:
         inverse, log_det = _inverse_cholesky(np.asfortranarray(matrix))
         return prior, inverse * root, log_det
 
+    def _strips(self) -> list[slice]:
+        """The columns in strips: a workspace of one strip instead of a second design."""
+        n_weights = self.shape[1]
+        return [slice(first, min(first + STRIP, n_weights)) for first in range(0, n_weights, STRIP)]
+
+    def _scaled(self, strip: slice, weight: Vector) -> Vector:
+        """The columns of a strip over the square roots of their precisions, in the workspace."""
+        shape = self.shape[0], strip.stop - strip.start
+        columns = self._work[: shape[0] * shape[1]].reshape(shape)
+        return np.divide(self.design[:, strip], np.sqrt(weight[strip]), out=columns)
+
     def _cross(self, weight: Vector, prior: Vector, solve: Vector, loose: NDArray[np.intp]) -> Vector:
         """Covariance of every variable with the loose ones while they hold their loan, shape (N + M, loose)."""
         n_labels, n_weights = self.shape
-        is_weight = loose < n_weights
-        which = np.arange(loose.size)
-        unit = np.zeros((n_weights + n_labels, loose.size))
-        unit[loose, which] = 1.0
+        where = np.arange(loose.size)
+        weights, labels = where[loose < n_weights], where[loose >= n_weights]
         field = np.empty((n_labels, loose.size))
-        field[:, is_weight] = self.design[:, loose[is_weight]] / weight[loose[is_weight]]
-        field[:, ~is_weight] = prior[:, loose[~is_weight] - n_weights]
-        answer = unit[n_weights:] - solve @ field
-        weights = (unit[:n_weights] + self.design.T @ answer) / weight[:, None]
-        return np.concatenate([weights, field - prior @ (solve @ field)])
+        field[:, weights] = self.design[:, loose[weights]] / weight[loose[weights]]
+        field[:, labels] = prior[:, loose[labels] - n_weights]
+        pull = -solve @ field
+        cross = np.empty((n_weights + n_labels, loose.size))  # filled in place: for many loose weights it is large
+        cross[n_weights:] = field + prior @ pull
+        pull[loose[labels] - n_weights, labels] += 1.0
+        np.matmul(self.design.T, pull, out=cross[:n_weights])
+        cross[loose[weights], weights] += 1.0
+        cross[:n_weights] /= weight[:, None]
+        return cross
 
 
 def choose(design: Vector) -> Gaussian:

@@ -8,9 +8,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dilutron.ep import Blocks, Pace, Visit, collapsed, init, prior_scale, step
+from dilutron.ep import Blocks, EPState, Pace, Visit, collapsed, init, prior_scale, step
 from dilutron.gaussian import Gaussian, Sites
-from dilutron.loop import Status, iterate
+from dilutron.loop import Memory, Status, iterate
 
 ENDED = (Status.CONVERGED, Status.STOPPED)
 COOLING_TOL = 1e-2  # a heated stage only leads the way
@@ -140,11 +140,18 @@ def _attempt(
     """One run of EP at one temperature."""
     state = init(blocks, gaussian, rung.pace.damping, start)
     advance = partial(step, gaussian=gaussian, pace=rung.pace)
-    run = iterate(advance, state, tol=tol, max_iter=limit, patience=rung.patience, callback=callback)
+    run = iterate(
+        advance, state, tol=tol, max_iter=limit, patience=rung.patience, keep=_without_memory, callback=callback
+    )
     trace, fallen = tuple(Mark(name, error) for error in run.trace), collapsed(run.last.here, blocks)
     fallen = fallen and run.status is not Status.STOPPED
     state, status = (run.last, Status.COLLAPSED) if fallen else (run.best, run.status)
     return Settled(state, status, trace, run.last.failures, run.last.invalid)
+
+
+def _without_memory(state: EPState) -> EPState:
+    """A state to go back to, not to step from."""
+    return state._replace(memory=Memory())
 
 
 def _closer(tried: Settled, best: Settled) -> bool:

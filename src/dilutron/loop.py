@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from itertools import pairwise
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
+from scipy.linalg import lstsq
 
 from dilutron.special import Vector
 
@@ -66,14 +68,16 @@ def iterate(
     tol: float,
     max_iter: int,
     patience: int | None = None,
+    keep: Callable[[S], S] = lambda state: state,
     callback: Callable[[S], object] | None = None,
 ) -> Run[S]:
     """Step until the error is below `tol`, the state has failed, or `max_iter` states have been seen.
 
-    With `patience`, a run also ends as MAX_ITER when its smallest error is that many states old.
+    With `patience`, a run also ends as MAX_ITER when its smallest error is that many states old. Of the best state so
+    far only `keep(state)` is held, which may drop what only a next step would need.
     A `callback(state)` sees every state, the first included; where it returns True the run stops.
     """
-    trace, best, age = [state.error], state, 0
+    trace, best, age = [state.error], keep(state), 0
     while True:
         answer = None if callback is None else callback(state)
         if isinstance(answer, (bool, np.bool_)) and answer:
@@ -86,7 +90,7 @@ def iterate(
             return Run(best, state, Status.MAX_ITER, tuple(trace))
         state = step(state)
         trace.append(state.error)
-        best, age = (state, 0) if state.error < best.error else (best, age + 1)
+        best, age = (keep(state), 0) if state.error < best.error else (best, age + 1)
 
 
 class Memory(NamedTuple):
@@ -106,8 +110,14 @@ class Memory(NamedTuple):
 
         `scale` has the units of 1/point, so that the least squares weighs every coordinate alike.
         """
-        moves, changes = np.diff(self.points, axis=0), np.diff(self.residuals, axis=0)
         point, residual = self.points[-1], self.residuals[-1]
+        scaled = np.empty((len(self.points) - 1, point.size))
+        for row, (old, new) in zip(scaled, pairwise(self.residuals), strict=True):
+            np.multiply(new - old, scale, out=row)
         # Nearly parallel changes would blow up the coefficients: the smallest directions are cut off.
-        weights = np.linalg.lstsq((changes * scale).T, residual * scale, rcond=1e-8)[0]
-        return np.asarray(point + mixing * residual - weights @ (moves + mixing * changes))
+        weights = lstsq(scaled.T, residual * scale, cond=1e-8, overwrite_a=True, check_finite=False)[0]
+        jump = point + mixing * residual
+        for weight, *ends in zip(weights, pairwise(self.points), pairwise(self.residuals), strict=True):
+            (old, new), (was, now) = ends
+            jump -= weight * (new - old + mixing * (now - was))
+        return np.asarray(jump)
