@@ -137,7 +137,7 @@ def memory_row() -> Row:
 
 
 def main(instances: int, jobs: int) -> None:
-    """The paper's scheme takes up to minutes an instance: a tenth of them; three are committed (--instances 30)."""
+    """The paper's scheme takes seconds an instance: a tenth of the instances, at least three."""
     iterations = iteration_rows()
     table(iterations, tuple(iterations[0]))
     write("iteration", iterations)
