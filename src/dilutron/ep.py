@@ -111,7 +111,7 @@ def match(tilted: Tilted, cavity: Gaussians) -> Sites:
 def visit(sites: Sites, marginals: Marginals, blocks: Blocks, scale: Vector) -> Visit:
     """EP's map at `sites`: cavities, tilted moments, the sites they ask for, and how far off the moments are.
 
-    The mismatch is the largest of |mean difference| / scale and |relative variance difference|. A variable with an
+    The mismatch is the largest difference of a mean, over its scale, or of a variance, relatively. A variable with an
     invalid cavity keeps its site; the mismatch is then infinite, so that no such point passes for a fixed point.
     """
     cavity, invalid = cavity_of(marginals, sites, blocks)

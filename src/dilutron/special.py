@@ -42,10 +42,10 @@ def truncated(t: Vector) -> tuple[Vector, Vector]:
 
 
 def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
-    """Log integral, mean and variance of exp(-rate y - precision y^2 / 2) over y > 0, for rate^2 >> |precision|.
+    """Log integral, mean and variance of exp(-rate y - precision y^2 / 2) over y > 0, for a large rate.
 
     The Mills ratio's continued fraction in q = precision / rate^2 is analytic through q = 0. For a slightly negative
-    precision it is the integral up to the saddle at y = rate / |precision|, which leaves out only exp(-1 / 2|q|).
+    precision it is the integral up to the saddle at y = -rate / precision, which leaves out only exp(1 / 2q).
     """
     q = precision / rate**2
     level = np.ones_like(q)

@@ -42,7 +42,7 @@ def iid_patterns(n_patterns: int, n_weights: int, rng: np.random.Generator) -> V
 
 
 def mvn_patterns(n_patterns: int, n_weights: int, rng: np.random.Generator, *, u: int = 1) -> Vector:
-    """Rows from N(0, S) with S = Y'Y + Delta, Eq. (54): Y is u x N normal, Delta diagonal with |normal| entries."""
+    """Rows from N(0, S) with S = Y'Y + Delta, Eq. (54): Y is u x N normal, Delta diagonal, absolute normals."""
     factors = rng.standard_normal((u, n_weights))
     own_var = np.abs(rng.standard_normal(n_weights))
     shared = rng.standard_normal((n_patterns, u)) @ factors
