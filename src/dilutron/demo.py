@@ -78,11 +78,14 @@ def label_rows(posterior: Posterior, truth: Lesson) -> list[dict[str, object]]:
 def write_table(path: Path, rows: list[dict[str, object]]) -> None:
     """A CSV file, there whole or not at all."""
     scratch = path.with_suffix(".part")
-    with open(scratch, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    os.replace(scratch, path)
+    try:
+        with open(scratch, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
