@@ -8,6 +8,7 @@ from benchmarks import convergence, learning, size, speed, wide
 
 BENCHMARKS = {
     "convergence": convergence.main,
+    "fresh": convergence.fresh,
     "learning": learning.main,
     "wide": wide.main,
     "speed": speed.main,

@@ -30,9 +30,9 @@ def _one_thread(trial: Callable[[Row, int], Row], cell: Row, instance: int) -> R
         return {**cell, "instance": instance, **trial(cell, instance)}
 
 
-def run(trial: Callable[[Row, int], Row], cells: Iterable[Row], instances: int, jobs: int) -> list[Row]:
-    """All trials, `jobs` processes at a time with one BLAS thread each."""
-    tasks = [delayed(_one_thread)(trial, cell, k) for cell in cells for k in range(instances)]
+def run(trial: Callable[[Row, int], Row], cells: Iterable[Row], instances: int, jobs: int, first: int = 0) -> list[Row]:
+    """All trials from instance `first` on, `jobs` processes at a time with one BLAS thread each."""
+    tasks = [delayed(_one_thread)(trial, cell, k) for cell in cells for k in range(first, first + instances)]
     began, rows = time.time(), []
     for row in Parallel(n_jobs=jobs, return_as="generator", batch_size=4)(tasks):
         rows.append(row)
