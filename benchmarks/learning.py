@@ -32,6 +32,7 @@ def trial(cell: Row, instance: int) -> Row:
     return {
         "rho_0": rho_0,
         "eta_0": eta_0 if noisy else 1.0,
+        "right": 1.0 - float(truth.flipped.mean()),
         "rho": posterior.weights.rho,
         "eta_learned": posterior.labels.eta,
         "status": posterior.status.value,
@@ -47,7 +48,8 @@ def main(instances: int, jobs: int) -> None:
     for cell, group in by_cell(rows, KEYS).items():
         patterns, eta, alpha = cell
         name = f"learning_{'clean' if eta == 1.0 else 'noisy'}_{patterns}"
-        truths = {"rho": RHO} if eta == 1.0 else {"rho": RHO, "eta": eta}
+        # The flips are counted out, round(0.05 M): the share of right labels is not exactly eta.
+        truths = {"rho": RHO} if eta == 1.0 else {"rho": RHO, "eta": group[0]["right"]}
         for quantity, truth in truths.items():
             column = "rho" if quantity == "rho" else "eta_learned"
             mean, se = mean_se(row[column] for row in group)

@@ -15,7 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results"  # what the docs show
+TRIALS = Path(__file__).parent / "trials"  # runs of another size, not kept in the repository
 Row = dict[str, Any]
 
 
@@ -42,16 +43,17 @@ def run(trial: Callable[[Row, int], Row], cells: Iterable[Row], instances: int, 
 
 
 def write(name: str, rows: list[Row]) -> Path:
-    """A CSV file in results/, there whole or not at all; numbers with five digits."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.csv"
+    """A CSV file, there whole or not at all; numbers with five digits. Only runs of full size go to results/."""
+    folder = Path(os.environ.get("BENCHMARK_FOLDER", RESULTS))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.csv"
     scratch = path.with_suffix(".part")
     with open(scratch, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
     os.replace(scratch, path)
-    print(path.relative_to(RESULTS.parent.parent))
+    print(path)
     return path
 
 

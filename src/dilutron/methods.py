@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from dilutron.priors import Prior
 from dilutron.problem import Problem
 
 METHODS: dict[str, Callable[..., Posterior]] = {"ep": student.solve}
+OPTIONS: dict[str, type] = {"ep": student.EPOptions}
 
 SMALL = 1e9  # multiply-adds of one factorisation below which a second BLAS thread costs more than it brings
 
@@ -40,17 +42,27 @@ def solve(
     method : str
         A key of `METHODS`.
     options : the method's options, optional
-        `EPOptions` for "ep".
+        Of the type `OPTIONS[method]`: `EPOptions` for "ep", and so on.
     intercept : Prior, optional
-        Prior of a constant added to every field, for example `Normal(0.1)`.
+        Prior of a constant added to every field, for example `Normal(0.1)`. Only for methods that know of one.
     start : Posterior, optional
-        Where to begin: an earlier posterior of the same problem, perhaps under other priors.
+        Where to begin: an earlier posterior of the same problem, perhaps under other priors. Likewise.
     callback : callable, optional
         Sees every state; where it returns True the run stops.
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {sorted(METHODS)}, got {method!r}")
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be made by Problem.from_arrays(X, labels), got {type(problem).__name__}")
+    if options is not None and not isinstance(options, OPTIONS[method]):
+        raise ValueError(f"options for {method!r} must be {OPTIONS[method].__name__}(...), got {options!r}")
+    known = inspect.signature(METHODS[method]).parameters
+    extra = {"intercept": intercept, "start": start, "callback": callback}
+    given = {name: value for name, value in extra.items() if value is not None}
+    for name in given:
+        if name not in known:
+            raise ValueError(f'{name} is not known to {method!r}: leave it out, or use method="ep".')
     n_patterns, n_features = problem.X.shape
     work = n_patterns * n_features * min(n_patterns, n_features)
     with threadpool_limits(limits=1 if work < SMALL else None, user_api="blas"):
-        return METHODS[method](problem, weights, labels, options, intercept=intercept, start=start, callback=callback)
+        return METHODS[method](problem, weights, labels, options, **given)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dilutron.priors import Prior
 from dilutron.special import Vector
 
 
@@ -95,6 +96,38 @@ class Problem:
         if intercept:
             design[:, -1] = self.labels
         return design
+
+    def check_priors(self, weights: Prior, labels: Prior, intercept: Prior | None = None) -> None:
+        """ValueError where a prior stands in the wrong place, or holds the wrong number of values."""
+        n_patterns, n_features = self.X.shape
+        for role, prior, size in (
+            ("weights", weights, n_features),
+            ("labels", labels, n_patterns),
+            ("intercept", intercept, 1),
+        ):
+            if prior is None and role == "intercept":
+                continue
+            wanted = "labels" if role == "labels" else "weights"
+            if getattr(prior, "role", None) != wanted:
+                example = "ThetaMixture(eta=0.95)" if wanted == "labels" else "SpikeSlab(rho=0.25)"
+                raise ValueError(f"{role} must be a prior for {wanted}, such as {example}, got {prior!r}")
+            for name, value in vars(prior).items():
+                if np.ndim(value) == 1 and not isinstance(value, tuple) and (np.size(value) != size or size == 1):
+                    shape = "one number" if size == 1 else f"{size} values, one each, or one number"
+                    raise ValueError(f"{role}.{name} has {np.size(value)} values: give {shape}.")
+
+
+def learnable(names: Sequence[str], *priors: Prior) -> frozenset[str]:
+    """The names as a set; ValueError where no prior has such a parameter, or it starts at infinity."""
+    known = {name: prior for prior in priors for name in prior.parameters}
+    for name in names:
+        if name not in known:
+            raise ValueError(f"learn names {name!r}, which these priors do not have; they have {sorted(known)}.")
+        if not np.all(np.isfinite(getattr(known[name], name))):
+            raise ValueError(
+                f"learn names {name!r}, whose start is infinite: give a finite one, such as Probit(beta=1)."
+            )
+    return frozenset(names)
 
 
 def _patterns(X: Any) -> Vector:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
 
 import numpy as np
 
@@ -14,9 +13,10 @@ from dilutron.ep import Block, Blocks, log_evidence
 from dilutron.gaussian import Gaussian, Sites, choose
 from dilutron.ladder import LADDER, Callback, settle
 from dilutron.learning import Learned, climb, em, learn
+from dilutron.options import names, old_share, one_of, positive, truth, whole
 from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
-from dilutron.problem import Problem
+from dilutron.problem import Problem, learnable
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,14 @@ class EPOptions:
     fallback: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("tol", "learn_tol", "rate"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0.0 < float(value) < np.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if not (isinstance(self.max_iter, Integral) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a whole number, at least 1, got {self.max_iter!r}")
-        if self.damping is not None and not (isinstance(self.damping, Real) and 0.0 <= self.damping < 1.0):
-            raise ValueError(f"damping is the weight of the old value, from 0 up to but not 1, got {self.damping!r}")
-        for name, known in (("learning", ("em", "gradient")), ("scheme", ("natural", "paper"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {known}, got {getattr(self, name)!r}")
-        if not isinstance(self.learn, (tuple, list)):
-            raise ValueError(
-                f"learn must be a tuple of names, for example ({self.learn!r},), got the string {self.learn!r}"
-            )
+        positive(tol=self.tol, learn_tol=self.learn_tol, rate=self.rate)
+        whole(max_iter=self.max_iter)
+        if self.damping is not None:
+            old_share(damping=self.damping)
+        one_of(("em", "gradient"), learning=self.learning)
+        one_of(("natural", "paper"), scheme=self.scheme)
+        truth(path=self.path, fallback=self.fallback)
+        names(learn=self.learn)
 
 
 def solve(
@@ -107,15 +100,14 @@ def solve(
     options = options or EPOptions()
     gaussian = choose(problem.signed(intercept=intercept is not None))
     blocks = _blocks(problem, weights, labels, intercept)
-    names = _learnable(options.learn, blocks)
-    learned = _run(gaussian, blocks, names, options, start, callback)
+    learned = _run(gaussian, blocks, learnable(options.learn, weights, labels), options, start, callback)
     return _posterior(problem, gaussian, learned, intercept is not None, time.perf_counter() - began)
 
 
 def _run(
     gaussian: Gaussian,
     blocks: Blocks,
-    names: frozenset[str],
+    learnt: frozenset[str],
     options: EPOptions,
     start: Posterior | None,
     callback: Callback | None,
@@ -126,51 +118,26 @@ def _run(
         if start is not None:
             raise ValueError('start is not used by scheme="paper", which begins at unit sites: leave it out.')
         damping = 0.99 if options.damping is None else options.damping
-        paper = partial(paper_scheme.run, damping=damping, names=names, improve=improve)
+        paper = partial(paper_scheme.run, damping=damping, names=learnt, improve=improve)
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
     ladder = LADDER if options.fallback else LADDER[:1]
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
     rest = partial(settle, gaussian, callback=callback)
     sites = _warm_sites(start, blocks)
-    if not names:
+    if not learnt:
         return Learned(rest(blocks, tol=tol, max_iter=max_iter, ladder=ladder, start=sites), ())
     teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol, ladder=ladder)
-    return teach(blocks, names, improve, tol=tol, max_iter=max_iter, start=sites)
+    return teach(blocks, learnt, improve, tol=tol, max_iter=max_iter, start=sites)
 
 
 def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | None) -> Blocks:
+    problem.check_priors(weights, labels, intercept)
     n_patterns, n_features = problem.X.shape
-    for role, prior in (("weights", weights), ("labels", labels), ("intercept", intercept)):
-        wanted = "labels" if role == "labels" else "weights"
-        if prior is not None and getattr(prior, "role", None) != wanted:
-            example = "ThetaMixture(eta=0.95)" if wanted == "labels" else "SpikeSlab(rho=0.25)"
-            raise ValueError(f"{role} must be a prior for {wanted}, such as {example}, got {prior!r}")
-    for role, prior, size in (
-        ("weights", weights, n_features),
-        ("labels", labels, n_patterns),
-        ("intercept", intercept, 1),
-    ):
-        for name, value in vars(prior).items() if prior is not None else ():
-            if np.ndim(value) == 1 and not isinstance(value, tuple) and (np.size(value) != size or size == 1):
-                wanted = "one number" if size == 1 else f"{size} values, one each, or one number"
-                raise ValueError(f"{role}.{name} has {np.size(value)} values: give {wanted}.")
     extra = intercept is not None
     where = slice(n_features + extra, n_features + extra + n_patterns)
     middle = () if intercept is None else (Block(slice(n_features, n_features + 1), intercept),)
     return (Block(slice(0, n_features), weights), *middle, Block(where, labels))
-
-
-def _learnable(names: tuple[str, ...], blocks: Blocks) -> frozenset[str]:
-    known = {name: block.prior for block in blocks for name in block.prior.parameters}
-    for name in names:
-        if name not in known:
-            raise ValueError(f"learn names {name!r}, which these priors do not have; they have {sorted(known)}.")
-        if not np.all(np.isfinite(getattr(known[name], name))):
-            raise ValueError(
-                f"learn names {name!r}, whose start is infinite: give a finite one, such as Probit(beta=1)."
-            )
-    return frozenset(names)
 
 
 def _warm_sites(start: Posterior | None, blocks: Blocks) -> Sites | None:

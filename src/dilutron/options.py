@@ -1,0 +1,53 @@
+"""Checks of the numbers in a method's options: each names the option, what it must be, and what it got."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+
+
+def positive(**values: object) -> None:
+    """Finite numbers above zero."""
+    for name, value in values.items():
+        if not (_is_real(value) and 0.0 < float(value) < np.inf):  # type: ignore[arg-type]
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+
+
+def whole(at_least: int = 1, **values: object) -> None:
+    """Whole numbers from `at_least` on."""
+    for name, value in values.items():
+        if not (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least):
+            raise ValueError(f"{name} must be a whole number, at least {at_least}, got {value!r}")
+
+
+def old_share(**values: object) -> None:
+    """Damping: the weight of the old value."""
+    for name, value in values.items():
+        if not (_is_real(value) and 0.0 <= float(value) < 1.0):  # type: ignore[arg-type]
+            raise ValueError(f"{name} is the weight of the old value, from 0 up to but not 1, got {value!r}")
+
+
+def one_of(known: tuple[str, ...], **values: object) -> None:
+    """One of a few words."""
+    for name, value in values.items():
+        if value not in known:
+            raise ValueError(f"{name} must be one of {known}, got {value!r}")
+
+
+def truth(**values: object) -> None:
+    """True or False, and nothing that merely looks like it."""
+    for name, value in values.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def names(**values: object) -> None:
+    """A tuple of words; a lone string is the usual slip."""
+    for name, value in values.items():
+        if not isinstance(value, (tuple, list)):
+            raise ValueError(f"{name} must be a tuple of names, for example ({value!r},), got {value!r}")
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
