@@ -18,10 +18,23 @@ RETREATS = 12  # halvings of one step before the run gives up
 
 
 class Block(NamedTuple):
-    """A run of variables that share a prior. The engine does not know weights from labels from an intercept."""
+    """A run of variables that share a prior. The engine does not know weights from labels from an intercept.
+
+    Where `tied`, their variances are matched on average only, so that all their sites have one precision: EP is VAMP.
+    """
 
     where: slice
     prior: Prior
+    tied: bool = False
+
+    def tilted(self, cavity: Gaussians) -> Tilted:
+        """The prior's moments in these variables' cavities, Eqs. (22) to (24)."""
+        log_z, mean, var = self.prior.moments(self.part(cavity))
+        return Tilted(log_z, mean, np.full_like(var, var.mean()) if self.tied else var)
+
+    def part(self, cavity: Gaussians) -> Gaussians:
+        """The cavities of these variables."""
+        return Gaussians(cavity.mean[self.where], cavity.var[self.where])
 
 
 Blocks = tuple[Block, ...]
@@ -69,7 +82,7 @@ def collapsed(here: Visit, blocks: Blocks) -> bool:
     """True where hard labels have driven the weights, the first block, to zero: that satisfies them all."""
     if not any(block.prior.hard for block in blocks):
         return False
-    where, prior = blocks[0]
+    where, prior = blocks[0].where, blocks[0].prior
     power = (here.tilted.mean[where] ** 2 + here.tilted.var[where]) * prior.flat_precision()
     return float(np.mean(power)) < COLLAPSE
 
@@ -91,14 +104,14 @@ def cavity_of(marginals: Marginals, sites: Sites, blocks: Blocks) -> tuple[Gauss
     margin = MARGIN / marginals.var
     precision = np.where(np.abs(precision) < margin, margin, precision)  # an exact zero has no variance
     shift = marginals.mean / marginals.var - sites.shift  # Eq. (34)
-    invalid = ~np.concatenate([prior.admits(precision[where], shift[where]) for where, prior in blocks])
+    invalid = ~np.concatenate([b.prior.admits(precision[b.where], shift[b.where]) for b in blocks])
     var = 1.0 / np.where(invalid, 1.0 / marginals.var, precision)
     return Gaussians(np.where(invalid, marginals.mean, var * shift), var), invalid
 
 
 def tilt(cavity: Gaussians, blocks: Blocks) -> Tilted:
-    """Every prior's moments in its cavity, Eqs. (22) to (24)."""
-    parts = [block.prior.moments(Gaussians(cavity.mean[block.where], cavity.var[block.where])) for block in blocks]
+    """The moments of all blocks."""
+    parts = [block.tilted(cavity) for block in blocks]
     return Tilted(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
@@ -136,7 +149,7 @@ def _rms(values: Vector) -> float:
 
 def flat_sites(blocks: Blocks) -> Sites:
     """The start: weights at their prior's variance, labels unheard."""
-    parts = [np.broadcast_to(prior.flat_precision(), where.stop - where.start) for where, prior in blocks]
+    parts = [np.broadcast_to(b.prior.flat_precision(), b.where.stop - b.where.start) for b in blocks]
     precision = np.concatenate(parts)
     return Sites(precision, np.zeros_like(precision))
 

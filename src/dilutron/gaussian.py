@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import svd
 from scipy.linalg.blas import dsyrk, dtrmm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
@@ -224,6 +225,56 @@ class Dual:
         cross[loose[weights], weights] += 1.0
         cross[:n_weights] /= weight[:, None]
         return cross
+
+
+class Tied:
+    """One precision for all weights and one for all labels: VAMP's Gaussian. One SVD, then O(MN) a call.
+
+    Variances are averages over the weights and over the labels. Of site precisions that differ, the average counts.
+    """
+
+    def __init__(self, design: Vector) -> None:
+        self.design = design
+        self.shape = design.shape
+        _, self._values, self._basis = svd(design, full_matrices=False, check_finite=False)
+
+    def marginals(self, sites: Sites) -> Marginals:
+        """See `Gaussian`."""
+        n_labels, n_weights = self.shape
+        weight, spread = self._spread(sites.precision)
+        shift = sites.shift[:n_weights] + sites.shift[n_weights:] @ self.design
+        seen = self._basis @ shift
+        mean = (spread * seen) @ self._basis + (shift - seen @ self._basis) / weight
+        n_unseen = n_weights - spread.size
+        weight_var = (spread.sum() + n_unseen / weight) / n_weights
+        label_var = self._values**2 @ spread / n_labels
+        log_det = n_unseen * np.log(weight) - np.log(spread).sum()
+        return Marginals(
+            mean=np.concatenate([mean, self.design @ mean]),
+            var=np.repeat([weight_var, label_var], [n_weights, n_labels]),
+            log_z=float(0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + shift @ mean)),
+        )
+
+    def covariance(self, sites: Sites) -> Covariance:
+        """See `Gaussian`."""
+        weight, spread = self._spread(sites.precision)
+        gain = np.sqrt(np.abs(spread - 1.0 / weight))
+        return Covariance(
+            np.full(self.shape[1], 1.0 / weight), gain[:, None] * self._basis, np.sign(spread - 1.0 / weight)
+        )
+
+    def field_var(self, weight_var: Vector) -> Vector:
+        """See `Gaussian`."""
+        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
+
+    def _spread(self, precision: Vector) -> tuple[float, Vector]:
+        """The weights' precision, and the variance along each right singular vector."""
+        n_weights = self.shape[1]
+        weight, label = float(precision[:n_weights].mean()), float(precision[n_weights:].mean())
+        along = weight + label * self._values**2
+        if not ((weight > 0.0 or along.size == n_weights) and np.all(along > 0.0)):
+            raise NotPositive("the Gaussian is improper: its precision matrix has a direction that is not positive")
+        return weight, 1.0 / along
 
 
 def choose(design: Vector) -> Gaussian:

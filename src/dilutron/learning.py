@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from dilutron.ep import Block, Blocks, log_evidence
+from dilutron.ep import Blocks, log_evidence
 from dilutron.gaussian import Sites
 from dilutron.ladder import LADDER, Rung, Settled
 from dilutron.loop import Memory, Status, iterate
@@ -93,18 +93,37 @@ def with_values(prior: Prior, values: dict[str, float | Vector]) -> Prior:
 def improved(blocks: Blocks, cavity: Gaussians, names: frozenset[str], improve: Improve) -> Blocks:
     """The M-step of every block."""
     new = []
-    for where, prior in blocks:
-        asked = improve(prior, Gaussians(cavity.mean[where], cavity.var[where]), names)
-        new.append(Block(where, with_values(asked, _values(asked, names))))
+    for block in blocks:
+        asked = improve(block.prior, block.part(cavity), names)
+        new.append(block._replace(prior=with_values(asked, _values(asked, names))))
+    return tuple(new)
+
+
+def drift(old: Blocks, new: Blocks, names: frozenset[str]) -> float:
+    """The largest relative change of a named parameter."""
+    change = 0.0
+    for before, after in zip(old, new, strict=True):
+        for name, value in _values(before.prior, names).items():
+            change = max(change, float(np.max(np.abs(getattr(after.prior, name) / value - 1.0))))
+    return change
+
+
+def ready(blocks: Blocks, names: frozenset[str]) -> Blocks:
+    """Where learning begins: the given values, but for those from which EM cannot find its way."""
+    new = []
+    for block in blocks:
+        values = _values(block.prior, names)
+        values |= {name: np.clip(value, *START[name]) for name, value in values.items() if name in START}
+        new.append(block._replace(prior=with_values(block.prior, values)))
     return tuple(new)
 
 
 def coordinates(blocks: Blocks, names: frozenset[str]) -> Vector:
     """The named parameters without bounds: log odds within an interval, logs on a half line."""
     parts = []
-    for _, prior in blocks:
-        for name, value in _values(prior, names).items():
-            low, high = prior.parameters[name]
+    for block in blocks:
+        for name, value in _values(block.prior, names).items():
+            low, high = block.prior.parameters[name]
             free = np.log(value - low) if high == np.inf else logit((value - low) / (high - low))
             parts.append(np.ravel(free))
     return np.concatenate(parts)
@@ -113,14 +132,14 @@ def coordinates(blocks: Blocks, names: frozenset[str]) -> Vector:
 def moved_to(blocks: Blocks, names: frozenset[str], point: Vector) -> Blocks:
     """The blocks whose `coordinates` are `point`."""
     new, used = [], 0
-    for where, prior in blocks:
+    for block in blocks:
         values: dict[str, float | Vector] = {}
-        for name, old in _values(prior, names).items():
-            low, high = prior.parameters[name]
+        for name, old in _values(block.prior, names).items():
+            low, high = block.prior.parameters[name]
             part = point[used : used + np.size(old)].reshape(np.shape(old))
             used += np.size(old)
             values[name] = low + (np.exp(part) if high == np.inf else (high - low) * expit(part))
-        new.append(Block(where, with_values(prior, values)))
+        new.append(block._replace(prior=with_values(block.prior, values)))
     return tuple(new)
 
 
@@ -145,7 +164,7 @@ def learn(
     """
     quick = partial(rest, ladder=(ladder[0]._replace(patience=PATIENCE),))
     thorough = partial(rest, ladder=ladder[:THOROUGH])
-    blocks = tuple(Block(b.where, with_values(b.prior, _start_values(b.prior, names))) for b in blocks)
+    blocks = ready(blocks, names)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
     if path and start is None and "rho" in names & blocks[0].prior.parameters.keys():
@@ -217,10 +236,7 @@ def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Im
     """
     blocks, here = settled.state.blocks, settled.state.here
     target = improved(blocks, here.cavity, names, improve)
-    change = 0.0
-    for (_, prior), (_, new) in zip(blocks, improved(blocks, here.cavity, names, em), strict=True):
-        for name, value in _values(prior, names).items():
-            change = max(change, float(np.max(np.abs(getattr(new, name) / value - 1.0))))
+    change = drift(blocks, improved(blocks, here.cavity, names, em), names)
     return LearnState(settled, budget, log_evidence(here), change, target, target)
 
 
@@ -258,11 +274,6 @@ def _at_density(prior: Prior, density: float) -> Prior:
     """The weights' prior with this mean density; where rho is an array its odds keep their ratios."""
     rho = _values(prior, frozenset({"rho"}))["rho"]
     return with_values(prior, {"rho": expit(logit(rho) + logit(density) - logit(np.mean(rho)))})
-
-
-def _start_values(prior: Prior, names: frozenset[str]) -> dict[str, float | Vector]:
-    """Where learning begins: the given values, but for those from which EM cannot find its way."""
-    return {name: np.clip(value, *START.get(name, (-np.inf, np.inf))) for name, value in _values(prior, names).items()}
 
 
 def _values(prior: Prior, names: frozenset[str]) -> dict[str, float | Vector]:

@@ -9,12 +9,25 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from dilutron import student
+from dilutron.baselines import amp, grvamp, r1bcs
 from dilutron.posterior import Posterior
 from dilutron.priors import Prior
 from dilutron.problem import Problem
 
-METHODS: dict[str, Callable[..., Posterior]] = {"ep": student.solve}
-OPTIONS: dict[str, type] = {"ep": student.EPOptions}
+METHODS: dict[str, Callable[..., Posterior]] = {
+    "ep": student.solve,
+    "vamp": student.solve_tied,
+    "amp": amp.solve,
+    "grvamp": grvamp.solve,
+    "r1bcs": r1bcs.solve,
+}
+OPTIONS: dict[str, type] = {
+    "ep": student.EPOptions,
+    "vamp": student.EPOptions,
+    "amp": amp.AMPOptions,
+    "grvamp": grvamp.GrVAMPOptions,
+    "r1bcs": r1bcs.R1BCSOptions,
+}
 
 SMALL = 1e9  # multiply-adds of one factorisation below which a second BLAS thread costs more than it brings
 

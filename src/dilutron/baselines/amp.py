@@ -1,0 +1,207 @@
+"""1-bit AMP: generalised approximate message passing for labels (Xu, Kabashima, Zdeborova 2014; Rangan 2011)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from dilutron.ep import Block, Blocks
+from dilutron.gaussian import Covariance
+from dilutron.ladder import Mark
+from dilutron.learning import drift, em, improved, ready
+from dilutron.loop import iterate
+from dilutron.options import names, old_share, positive, truth, whole
+from dilutron.posterior import Posterior
+from dilutron.priors import Gaussians, Prior
+from dilutron.problem import Problem, learnable
+from dilutron.special import Vector
+
+UNHEARD = 1e-6  # precision of a weight that no label speaks of, in units of its prior's
+BLOWN_UP = 1e3  # weights whose power is this many times their prior's have left the valid range
+
+
+@dataclass(frozen=True)
+class AMPOptions:
+    """How 1-bit AMP is run.
+
+    Parameters
+    ----------
+    tol : float
+        Converged when a step changes no mean by more than this, in units of the prior's standard deviation.
+    max_iter : int
+    damping : float
+        Weight of the old message. 0 is the published algorithm, which diverges on correlated patterns.
+    mean_removal : bool
+        Take the mean of rows and columns out of the patterns and carry it by two more weights and labels
+        (Vila, Schniter, Rangan, Krzakala, Zdeborova 2015). For patterns with a common offset.
+    learn : tuple of str
+        Parameters to learn by EM, one update a step: "rho", "eta", "lam" or "beta".
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 2000
+    damping: float = 0.0
+    mean_removal: bool = False
+    learn: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        positive(tol=self.tol)
+        whole(max_iter=self.max_iter)
+        old_share(damping=self.damping)
+        truth(mean_removal=self.mean_removal)
+        names(learn=self.learn)
+
+
+class Channel(NamedTuple):
+    """Patterns and labels; where means were removed, with two more columns and rows that carry them."""
+
+    design: Vector
+    squared: Vector
+    signs: Vector
+    size: tuple[int, int]  # of the problem itself
+
+
+class AMPState(NamedTuple):
+    """The weights, what the labels ask of their fields, and the cavities of both."""
+
+    blocks: Blocks
+    estimate: Gaussians  # of the weights
+    force: Vector  # each label's pull at its field
+    stiffness: Vector  # minus the slope of that force
+    cavity: Gaussians  # what all labels together say of each weight, and each label's field before it is heard
+    error: float = np.inf
+    failed: bool = False
+
+
+def channel_of(problem: Problem, mean_removal: bool = False) -> Channel:
+    """The patterns as the messages see them."""
+    design = _without_means(problem.X) if mean_removal else problem.X
+    return Channel(design, design**2, problem.labels, (problem.X.shape[0], problem.X.shape[1]))
+
+
+def _without_means(patterns: Vector) -> Vector:
+    """The patterns less their row and column means, bordered by what brings the means back.
+
+    Two more weights stand for the sum and for a weighted sum of all others, and two more rows say so: fields that
+    must vanish. All are scaled so that their columns and rows have the average norm of the rest.
+    """
+    rows, columns = patterns.mean(axis=1), patterns.mean(axis=0) - patterns.mean()
+    plain = patterns - rows[:, None] - columns
+    norm, (n_rows, n_columns) = float(np.linalg.norm(plain)), plain.shape
+    left = [_scaled(vector, norm / np.sqrt(n_columns)) for vector in (rows, np.ones(n_rows))]
+    below = [_scaled(vector, norm / np.sqrt(n_rows)) for vector in (np.ones(n_columns), columns)]
+    return np.block([
+        [plain, left[0] * rows[:, None], np.full((n_rows, 1), left[1])],
+        [np.full((1, n_columns), below[0]), np.array([[-below[0] * left[0], 0.0]])],
+        [below[1] * columns[None, :], np.array([[0.0, -below[1] * left[1]]])],
+    ])  # fmt: skip
+
+
+def _scaled(vector: Vector, norm: float) -> float:
+    own = float(np.linalg.norm(vector))
+    return norm / own if own > 1e-12 * norm else 1.0
+
+
+def init(channel: Channel, blocks: Blocks) -> AMPState:
+    """No label has been heard."""
+    n_rows, n_columns = channel.design.shape
+    prior_var = np.broadcast_to(1.0 / np.asarray(blocks[0].prior.flat_precision()), channel.size[1])
+    extra = np.full(n_columns - prior_var.size, prior_var.sum())
+    estimate = Gaussians(np.zeros(n_columns), np.concatenate([prior_var, extra]))
+    silent, n_cavities = np.zeros(n_rows), sum(channel.size)
+    cavity = Gaussians(np.zeros(n_cavities), np.full(n_cavities, prior_var.max() / UNHEARD))
+    return AMPState(blocks, estimate, silent, silent, cavity)
+
+
+def step(state: AMPState, channel: Channel, damping: float, learned: frozenset[str]) -> AMPState:
+    """Fields, labels, pulls on the weights, weights: four products with the patterns, O(MN)."""
+    (n_patterns, n_features), blocks, old = channel.size, state.blocks, state.estimate
+    with np.errstate(all="ignore"):  # where the messages leave the valid range is looked for below
+        field_var = channel.squared @ old.var
+        field = Gaussians(channel.design @ old.mean - field_var * state.force, field_var)
+        force, stiffness = _mixed(damping, (state.force, state.stiffness), _heard(field, blocks[1].prior, channel))
+        precision = channel.squared.T @ stiffness
+        precision = np.where(channel.squared.any(axis=0), precision, UNHEARD / old.var)  # an empty column hears nothing
+        pull = Gaussians(old.mean + channel.design.T @ force / precision, 1.0 / precision)
+        if not (np.all(np.isfinite(pull)) and np.all(precision > 0.0)):
+            return state._replace(error=np.inf, failed=True)
+        tilted = blocks[0].prior.moments(Gaussians(pull.mean[:n_features], pull.var[:n_features]))
+        fresh = [np.append(own, rest[n_features:]) for own, rest in zip(tilted[1:], pull, strict=True)]
+        estimate = Gaussians(*_mixed(damping, old, (fresh[0], fresh[1])))
+    cavity = Gaussians(
+        np.append(pull.mean[:n_features], channel.signs * field.mean[:n_patterns]),
+        np.append(pull.var[:n_features], field.var[:n_patterns]),
+    )
+    blocks = improved(blocks, cavity, learned, em) if learned else blocks
+    unit = np.sqrt(np.asarray(blocks[0].prior.flat_precision()))
+    moved = float(np.max(np.abs(fresh[0] - old.mean)[:n_features] * unit))
+    lost = not np.mean((estimate.mean[:n_features] * unit) ** 2) < BLOWN_UP
+    error = max(moved, drift(state.blocks, blocks, learned))
+    return AMPState(blocks, estimate, force, stiffness, cavity, error if np.isfinite(error) else np.inf, lost)
+
+
+def _heard(field: Gaussians, labels: Prior, channel: Channel) -> tuple[Vector, Vector]:
+    """What the labels ask of their fields: force and stiffness. The fields of the border must vanish."""
+    n_patterns = channel.size[0]
+    wanted = labels.moments(Gaussians(channel.signs * field.mean[:n_patterns], field.var[:n_patterns]))
+    mean, var = np.zeros_like(field.mean), np.zeros_like(field.var)
+    mean[:n_patterns], var[:n_patterns] = channel.signs * wanted.mean, wanted.var
+    return (mean - field.mean) / field.var, (1.0 - var / field.var) / field.var
+
+
+def _mixed(damping: float, old: tuple[Vector, Vector], new: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
+    first, second = (damping * a + (1.0 - damping) * b for a, b in zip(old, new, strict=True))
+    return first, second
+
+
+def solve(
+    problem: Problem,
+    weights: Prior,
+    labels: Prior,
+    options: AMPOptions | None = None,
+    *,
+    callback: Callable[[AMPState], object] | None = None,
+) -> Posterior:
+    """Approximate the posterior by 1-bit AMP.
+
+    Parameters
+    ----------
+    problem : Problem
+    weights, labels : Prior
+    options : AMPOptions, optional
+    callback : callable, optional
+        Sees every state; where it returns True the run stops.
+    """
+    began, options = time.perf_counter(), options or AMPOptions()
+    problem.check_priors(weights, labels)
+    (n_patterns, n_features), learned = problem.X.shape, learnable(options.learn, weights, labels)
+    channel = channel_of(problem, options.mean_removal)
+    where = slice(n_features, n_features + n_patterns)
+    blocks = ready((Block(slice(0, n_features), weights), Block(where, labels)), learned)
+    hear = partial(step, channel=channel, damping=options.damping, learned=learned)
+    run = iterate(hear, init(channel, blocks), tol=options.tol, max_iter=options.max_iter, callback=callback)
+    end = run.best
+    mean, var = (part[:n_features] for part in end.estimate)
+    return Posterior(
+        method="amp",
+        mean=mean,
+        std=np.sqrt(var),
+        inclusion=end.blocks[0].prior.inclusion(Gaussians(*(part[:n_features] for part in end.cavity))),
+        flip=end.blocks[1].prior.flip(Gaussians(*(part[n_features:] for part in end.cavity))),
+        weights=end.blocks[0].prior,
+        labels=end.blocks[1].prior,
+        log_evidence=None,
+        status=run.status,
+        mismatch=end.error,
+        trace=tuple(Mark("amp", error) for error in run.trace),
+        seconds=time.perf_counter() - began,
+        names=problem.names,
+        center=problem.center,
+        scale=problem.scale,
+        source=lambda: Covariance(var, np.zeros((0, n_features)), np.zeros(0)),
+    )

@@ -1,0 +1,283 @@
+"""grVAMP: vector AMP for labels, as two nested modules (Meng, Wu, Zhu 2018; Rangan, Schniter, Fletcher 2016).
+
+The outer module estimates the fields X w under the labels; the inner one is VAMP for weights whose fields were measured
+with Gaussian noise. Every message has one precision for all of its entries: that is what sets VAMP apart from EP.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Self
+
+import numpy as np
+from scipy.linalg import svd
+
+from dilutron.ep import Block, Blocks
+from dilutron.gaussian import Covariance
+from dilutron.ladder import Mark
+from dilutron.learning import drift, em, improved, ready
+from dilutron.loop import iterate
+from dilutron.options import names, old_share, one_of, positive, whole
+from dilutron.posterior import Posterior
+from dilutron.priors import Gaussians, Prior
+from dilutron.problem import Problem, learnable
+from dilutron.special import Vector
+
+
+@dataclass(frozen=True)
+class GrVAMPOptions:
+    """How grVAMP is run. `GrVAMPOptions.paper()` is the paper's set.
+
+    Parameters
+    ----------
+    tol : float
+        Threshold of the rule `stop`.
+    max_iter : int
+        Outer iterations at most.
+    inner_iter : int
+        Rounds of the inner module at most, taken in pairs.
+    inner_tol : float
+        The inner module leaves when a pair of rounds moves no weight by more than this, in units of its prior's
+        standard deviation.
+    damping : float
+        Weight of the old message from the weights' prior. With 0, the published algorithm, the inner module may swing
+        between two points for ever on correlated patterns.
+    stop : {"mismatch", "change"}
+        Converged when both modules agree on the moments of weights and fields, as in EP; or, as published, when an
+        outer iteration changes no weight, which a swinging inner module can pass.
+    learn : tuple of str
+        Parameters to learn by EM, one update an outer iteration: "rho", "eta", "lam" or "beta".
+    """
+
+    tol: float = 1e-6
+    max_iter: int = 2000
+    inner_iter: int = 6
+    inner_tol: float = 1e-6
+    damping: float = 0.5
+    stop: str = "mismatch"
+    learn: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        positive(tol=self.tol, inner_tol=self.inner_tol)
+        whole(max_iter=self.max_iter, inner_iter=self.inner_iter)
+        old_share(damping=self.damping)
+        one_of(("mismatch", "change"), stop=self.stop)
+        names(learn=self.learn)
+
+    @classmethod
+    def paper(cls, tol: float = 1e-8) -> Self:
+        """The settings of the paper: 1000 outer and 2000 inner iterations, no damping, the change as the rule."""
+        return cls(tol=tol, max_iter=1000, inner_iter=2000, inner_tol=min(tol, 1e-8), damping=0.0, stop="change")
+
+
+class Site(NamedTuple):
+    """A message: one precision for all entries, and the means times that."""
+
+    precision: float
+    shift: Vector
+
+
+class Design(NamedTuple):
+    """The signed patterns and, factored once, their singular values and right singular vectors."""
+
+    rows: Vector
+    values: Vector
+    right: Vector
+
+    def weights(self, prior: Site, seen: Site) -> tuple[Vector, float]:
+        """Mean and average variance of the weights, given a message from each side."""
+        shift = prior.shift + seen.shift
+        inside = self.right.T @ shift
+        spread = 1.0 / (seen.precision * self.values**2 + prior.precision)
+        n_unseen = shift.size - self.values.size
+        mean = self.right @ (spread * inside) + (shift - self.right @ inside) / prior.precision
+        return mean, float(np.sum(spread) + n_unseen / prior.precision) / shift.size
+
+    def fields(self, mean: Vector, prior: Site, fields: Site) -> tuple[Vector, float]:
+        """Mean and average variance of the fields, given those means of the weights."""
+        spread = self.values**2 / (fields.precision * self.values**2 + prior.precision)
+        return self.rows @ mean, float(np.sum(spread)) / len(self.rows)
+
+
+class Inner(NamedTuple):
+    """VAMP for measured fields: the cavity (r1, 1/gamma1) of the weights, and what the prior makes of it."""
+
+    cavity: Gaussians
+    tilted: Gaussians
+    site: Site
+    mean: Vector  # of the weights, as the fields want them
+    mismatch: float = np.inf
+    error: float = np.inf
+    failed: bool = False
+
+
+class Outer(NamedTuple):
+    """The inner module when it left, and the cavity of the fields."""
+
+    blocks: Blocks
+    inner: Inner
+    cavity: Gaussians
+    mismatch: float = np.inf
+    error: float = np.inf
+    failed: bool = False
+
+
+def design_of(problem: Problem) -> Design:
+    """One SVD: the only cubic cost."""
+    rows = problem.signed()
+    _, values, right = svd(rows, full_matrices=False, check_finite=False)
+    return Design(rows, values, np.ascontiguousarray(right.T))
+
+
+def init(design: Design, blocks: Blocks) -> Outer:
+    """Weights at their prior, labels unheard."""
+    n_patterns, n_features = design.rows.shape
+    var = float(np.mean(_scale(blocks) ** 2))
+    unheard = Gaussians(np.zeros(n_features), np.full(n_features, 1e6 * var))
+    prior = Gaussians(np.zeros(n_features), np.full(n_features, var))
+    inner = Inner(unheard, prior, Site(1.0 / var, np.zeros(n_features)), np.zeros(n_features))
+    return Outer(blocks, inner, Gaussians(np.zeros(n_patterns), np.full(n_patterns, _field_var(design, var))))
+
+
+def step(state: Outer, design: Design, options: GrVAMPOptions, learned: frozenset[str]) -> Outer:
+    """Labels once, then the inner module until it has settled, then the cavity of the fields."""
+    (weights, labels), scale = (block.prior for block in state.blocks), _scale(state.blocks)
+    tilted = _tilted(labels, state.cavity)
+    heard = message(tilted, state.cavity)
+    if not (heard.precision > 0.0 and np.all(np.isfinite(heard.shift))):
+        return state._replace(error=np.inf, failed=True)
+    seen = Site(heard.precision, heard.shift @ design.rows)
+    rounds = partial(pair, design=design, seen=seen, prior=weights, damping=options.damping, scale=scale)
+    start = state.inner._replace(error=np.inf)
+    run = iterate(rounds, start, tol=options.inner_tol, max_iter=1 + (options.inner_iter + 1) // 2)
+    inner = run.last
+    mean, var = design.fields(inner.mean, inner.site, heard)
+    cavity = _cavity(mean, var, heard)
+    if inner.failed or cavity is None:
+        return state._replace(error=np.inf, failed=True)
+    unit = np.sqrt(_field_var(design, float(np.mean(scale**2))))
+    mismatch = max(inner.mismatch, _off(tilted, mean, var, unit))
+    blocks = improved(state.blocks, _joined(inner.cavity, cavity), learned, em) if learned else state.blocks
+    change = float(np.max(np.abs(inner.tilted.mean - state.inner.tilted.mean) / scale))
+    error = max(mismatch if options.stop == "mismatch" else change, drift(state.blocks, blocks, learned))
+    return Outer(blocks, inner, cavity, mismatch, error)
+
+
+def pair(inner: Inner, design: Design, seen: Site, prior: Prior, damping: float, scale: Vector) -> Inner:
+    """Two rounds, so that swinging between two points for ever counts as settled; the mismatch tells it from rest."""
+    new = _round(_round(inner, design, seen, prior, damping, scale), design, seen, prior, damping, scale)
+    return new._replace(error=float(np.max(np.abs(new.mean - inner.mean) / scale)))
+
+
+def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: float, scale: Vector) -> Inner:
+    """The prior, then the fields."""
+    if inner.failed:
+        return inner
+    tilted = _tilted(prior, inner.cavity)
+    fresh = message(tilted, inner.cavity)
+    site = Site(
+        damping * inner.site.precision + (1.0 - damping) * fresh.precision,
+        damping * inner.site.shift + (1.0 - damping) * fresh.shift,
+    )
+    if not site.precision > 0.0:
+        return inner._replace(failed=True)
+    mean, var = design.weights(site, seen)
+    cavity = _cavity(mean, var, site)
+    if cavity is None:
+        return inner._replace(failed=True)
+    return Inner(cavity, tilted, site, mean, _off(tilted, mean, var, scale))
+
+
+def message(tilted: Gaussians, cavity: Gaussians) -> Site:
+    """What a factor adds to its cavity when variances are matched on average, not one by one."""
+    var, told = float(np.mean(tilted.var)), float(np.mean(cavity.var))
+    return Site(1.0 / var - 1.0 / told, tilted.mean / var - cavity.mean / told)
+
+
+def _tilted(prior: Prior, cavity: Gaussians) -> Gaussians:
+    with np.errstate(all="ignore"):  # messages that leave the valid range are looked for by the caller
+        return Gaussians(*prior.moments(cavity)[1:])
+
+
+def _cavity(mean: Vector, var: float, site: Site) -> Gaussians | None:
+    """The others' opinion; None where they have none."""
+    precision = 1.0 / var - site.precision
+    if not (precision > 0.0 and np.all(np.isfinite(mean))):
+        return None
+    return Gaussians((mean / var - site.shift) / precision, np.full(mean.size, 1.0 / precision))
+
+
+def _off(tilted: Gaussians, mean: Vector, var: float, scale: float | Vector) -> float:
+    """How far two sides disagree: on means in units of `scale`, on the average variance relatively."""
+    return max(float(np.max(np.abs(tilted.mean - mean) / scale)), abs(float(np.mean(tilted.var)) / var - 1.0))
+
+
+def _scale(blocks: Blocks) -> Vector:
+    """Prior standard deviations of the weights."""
+    precision = np.asarray(blocks[0].prior.flat_precision())
+    return np.broadcast_to(1.0 / np.sqrt(precision), blocks[0].where.stop)
+
+
+def _field_var(design: Design, var: float) -> float:
+    return float(np.sum(design.values**2) * var / len(design.rows))
+
+
+def _joined(weights: Gaussians, fields: Gaussians) -> Gaussians:
+    return Gaussians(*(np.concatenate(parts) for parts in zip(weights, fields, strict=True)))
+
+
+def solve(
+    problem: Problem,
+    weights: Prior,
+    labels: Prior,
+    options: GrVAMPOptions | None = None,
+    *,
+    callback: Callable[[Outer], object] | None = None,
+) -> Posterior:
+    """Approximate the posterior by grVAMP.
+
+    Parameters
+    ----------
+    problem : Problem
+    weights, labels : Prior
+    options : GrVAMPOptions, optional
+    callback : callable, optional
+        Sees every outer state; where it returns True the run stops.
+
+    Returns
+    -------
+    Posterior
+        Its `mismatch` is that of the moments, whatever the stopping rule: a run that stopped on the change of the
+        weights with a large mismatch is no fixed point of VAMP.
+    """
+    began, options = time.perf_counter(), options or GrVAMPOptions()
+    problem.check_priors(weights, labels)
+    (n_patterns, n_features), learned = problem.X.shape, learnable(options.learn, weights, labels)
+    design = design_of(problem)
+    where = slice(n_features, n_features + n_patterns)
+    blocks = ready((Block(slice(0, n_features), weights), Block(where, labels)), learned)
+    outer = partial(step, design=design, options=options, learned=learned)
+    run = iterate(outer, init(design, blocks), tol=options.tol, max_iter=1 + options.max_iter, callback=callback)
+    end = run.best
+    var = end.inner.tilted.var
+    return Posterior(
+        method="grvamp",
+        mean=end.inner.tilted.mean,
+        std=np.sqrt(var),
+        inclusion=end.blocks[0].prior.inclusion(end.inner.cavity),
+        flip=end.blocks[1].prior.flip(end.cavity),
+        weights=end.blocks[0].prior,
+        labels=end.blocks[1].prior,
+        log_evidence=None,
+        status=run.status,
+        mismatch=end.mismatch,
+        trace=tuple(Mark("grvamp", error) for error in run.trace),
+        seconds=time.perf_counter() - began,
+        names=problem.names,
+        center=problem.center,
+        scale=problem.scale,
+        source=lambda: Covariance(var, np.zeros((0, n_features)), np.zeros(0)),
+    )
