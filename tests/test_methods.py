@@ -5,13 +5,14 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import dilutron
 from dilutron import METHODS, Problem, SpikeSlab, Theta, solve
 from dilutron.posterior import Posterior
+from tests.laws.lists import method_options
 from tests.problems import teacher_problem
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_answers_with_a_posterior(method):
     problem, _ = teacher_problem(20, 2.0)
-    posterior = solve(problem, weights=SpikeSlab(0.25), labels=Theta(), method=method)
+    posterior = solve(problem, weights=SpikeSlab(0.25), labels=Theta(), method=method, options=method_options(method))
     assert isinstance(posterior, Posterior)
     assert posterior.method == method
     assert posterior.mean.shape == posterior.std.shape == (20,)
@@ -19,7 +20,7 @@ def test_every_method_answers_with_a_posterior(method):
 
 
 def test_an_unknown_method_is_told_the_known_ones():
-    with pytest.raises(ValueError, match=r"method must be one of \['ep'.*\], got 'magic'"):
+    with pytest.raises(ValueError, match=r"method must be one of \[.*'ep'.*\], got 'magic'"):
         solve(teacher_problem()[0], SpikeSlab(0.25), Theta(), method="magic")
 
 

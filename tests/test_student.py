@@ -116,6 +116,26 @@ def test_a_warm_start_needs_the_same_shape():
         solve(large, SpikeSlab(0.25), Theta(), start=posterior)
 
 
+@pytest.mark.parametrize("alpha", [0.6, 2.0])
+def test_a_warm_start_of_tied_sites(alpha):
+    problem, _ = teacher_problem(60, alpha, seed=1, eta=0.9)
+    cold = solve(problem, SpikeSlab(0.25), ThetaMixture(0.9), "vamp")
+    again = solve(problem, SpikeSlab(0.25), ThetaMixture(0.9), "vamp", start=cold)
+    assert again.status is Status.CONVERGED
+    assert again.n_iter <= 2
+    ep = solve(problem, SpikeSlab(0.25), ThetaMixture(0.9), start=cold)
+    np.testing.assert_allclose(ep.mean, solve(problem, SpikeSlab(0.25), ThetaMixture(0.9)).mean, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["amp", "grvamp", "r1bcs"])
+def test_a_warm_start_needs_sites(method):
+    problem, _ = teacher_problem(10, 2.0)
+    posterior = solve(problem, SpikeSlab(0.25), ThetaMixture(0.9), method)
+    for student in ("ep", "vamp"):
+        with pytest.raises(ValueError, match="start must be an EP posterior of this shape"):
+            solve(problem, SpikeSlab(0.25), ThetaMixture(0.9), student, start=posterior)
+
+
 def test_a_warm_start_from_nonsense_recovers():
     problem, _ = teacher_problem(20, 2.0)
     cold = solve(problem, SpikeSlab(0.25), Theta())

@@ -1,7 +1,12 @@
 """Sparse Bayesian classification by expectation propagation."""
 
+from dilutron.baselines.amp import AMPOptions
+from dilutron.baselines.greedy import AOPOptions, BIHTOptions, MSPOptions
+from dilutron.baselines.grvamp import GrVAMPOptions
+from dilutron.baselines.r1bcs import R1BCSOptions
+from dilutron.baselines.sphere import NARFPIOptions, RFPIOptions
 from dilutron.loop import Status
-from dilutron.methods import METHODS, solve
+from dilutron.methods import METHODS, OPTIONS, solve
 from dilutron.posterior import Posterior
 from dilutron.priors import Normal, Probit, RobustProbit, SpikeSlab, Theta, ThetaMixture
 from dilutron.problem import Problem
@@ -11,11 +16,20 @@ __version__ = "0.1.0"
 
 __all__ = [
     "METHODS",
+    "OPTIONS",
+    "AMPOptions",
+    "AOPOptions",
+    "BIHTOptions",
     "EPOptions",
+    "GrVAMPOptions",
+    "MSPOptions",
+    "NARFPIOptions",
     "Normal",
     "Posterior",
     "Probit",
     "Problem",
+    "R1BCSOptions",
+    "RFPIOptions",
     "RobustProbit",
     "SpikeSlab",
     "Status",

@@ -121,12 +121,24 @@ def match(tilted: Tilted, cavity: Gaussians) -> Sites:
     return Sites(precision, tilted.mean / tilted.var - cavity.mean / cavity.var)  # Eq. (32)
 
 
+def tied(sites: Sites, blocks: Blocks) -> Sites:
+    """The sites with one precision in each tied block: a start may come from elsewhere."""
+    if not any(block.tied for block in blocks):
+        return sites
+    precision = sites.precision.copy()
+    for block in blocks:
+        if block.tied:
+            precision[block.where] = precision[block.where].mean()
+    return sites._replace(precision=precision)
+
+
 def visit(sites: Sites, marginals: Marginals, blocks: Blocks, scale: Vector) -> Visit:
     """EP's map at `sites`: cavities, tilted moments, the sites they ask for, and how far off the moments are.
 
     The mismatch is the largest difference of a mean, over its scale, or of a variance, relatively. A variable with an
     invalid cavity keeps its site; the mismatch is then infinite, so that no such point passes for a fixed point.
     """
+    sites = tied(sites, blocks)
     cavity, invalid = cavity_of(marginals, sites, blocks)
     tilted = tilt(cavity, blocks)
     wanted = match(tilted, cavity)

@@ -244,11 +244,12 @@ class Tied:
         weight, spread = self._spread(sites.precision)
         shift = sites.shift[:n_weights] + sites.shift[n_weights:] @ self.design
         seen = self._basis @ shift
-        mean = (spread * seen) @ self._basis + (shift - seen @ self._basis) / weight
+        mean, total, log_det = (spread * seen) @ self._basis, spread.sum(), -np.log(spread).sum()
         n_unseen = n_weights - spread.size
-        weight_var = (spread.sum() + n_unseen / weight) / n_weights
-        label_var = self._values**2 @ spread / n_labels
-        log_det = n_unseen * np.log(weight) - np.log(spread).sum()
+        if n_unseen:  # directions in which the labels say nothing
+            mean += (shift - seen @ self._basis) / weight
+            total, log_det = total + n_unseen / weight, log_det + n_unseen * np.log(weight)
+        weight_var, label_var = total / n_weights, self._values**2 @ spread / n_labels
         return Marginals(
             mean=np.concatenate([mean, self.design @ mean]),
             var=np.repeat([weight_var, label_var], [n_weights, n_labels]),
@@ -258,10 +259,9 @@ class Tied:
     def covariance(self, sites: Sites) -> Covariance:
         """See `Gaussian`."""
         weight, spread = self._spread(sites.precision)
-        gain = np.sqrt(np.abs(spread - 1.0 / weight))
-        return Covariance(
-            np.full(self.shape[1], 1.0 / weight), gain[:, None] * self._basis, np.sign(spread - 1.0 / weight)
-        )
+        base = 1.0 / weight if spread.size < self.shape[1] else 0.0
+        gain = np.sqrt(np.abs(spread - base))
+        return Covariance(np.full(self.shape[1], base), gain[:, None] * self._basis, np.sign(spread - base))
 
     def field_var(self, weight_var: Vector) -> Vector:
         """See `Gaussian`."""

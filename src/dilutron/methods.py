@@ -9,7 +9,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from dilutron import student
-from dilutron.baselines import amp, grvamp, r1bcs
+from dilutron.baselines import amp, greedy, grvamp, r1bcs, sphere
 from dilutron.posterior import Posterior
 from dilutron.priors import Prior
 from dilutron.problem import Problem
@@ -20,6 +20,12 @@ METHODS: dict[str, Callable[..., Posterior]] = {
     "amp": amp.solve,
     "grvamp": grvamp.solve,
     "r1bcs": r1bcs.solve,
+    "rfpi": sphere.solve_rfpi,
+    "narfpi": sphere.solve_narfpi,
+    "msp": greedy.solve_msp,
+    "biht": greedy.solve_biht,
+    "aop": greedy.solve_aop,
+    "aop_f": greedy.solve_aop_f,
 }
 OPTIONS: dict[str, type] = {
     "ep": student.EPOptions,
@@ -27,6 +33,12 @@ OPTIONS: dict[str, type] = {
     "amp": amp.AMPOptions,
     "grvamp": grvamp.GrVAMPOptions,
     "r1bcs": r1bcs.R1BCSOptions,
+    "rfpi": sphere.RFPIOptions,
+    "narfpi": sphere.NARFPIOptions,
+    "msp": greedy.MSPOptions,
+    "biht": greedy.BIHTOptions,
+    "aop": greedy.AOPOptions,
+    "aop_f": greedy.AOPOptions,
 }
 
 SMALL = 1e9  # multiply-adds of one factorisation below which a second BLAS thread costs more than it brings

@@ -22,6 +22,7 @@ from dilutron.priors import Gaussians, Normal, Prior, RobustProbit, SpikeSlab
 from dilutron.special import Vector
 
 FORMAT = 1
+CERTAIN = 1e-12  # smallest variance of a predicted field, in units of its squared mean
 PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (SpikeSlab, RobustProbit, Normal)}
 
 
@@ -37,7 +38,8 @@ class Posterior:
     ----------
     method : str
     mean, std : arrays of shape (N,)
-        Of each weight, for columns as the method saw them (after centring and scaling).
+        Of each weight, for columns as the method saw them (after centring and scaling). The standard deviations of a
+        point estimate are 0.
     inclusion : array of shape (N,) or None
         Probability that the weight is not zero.
     flip : array of shape (M,) or None
@@ -116,7 +118,9 @@ class Posterior:
 
     def probability(self, rows: Any) -> Vector:
         """Probability of the label +1 for new rows, averaged over the posterior and the label noise."""
-        return np.asarray(np.exp(self.labels.moments(self.predict(rows)).log_z))
+        mean, var = self.predict(rows)
+        var = np.maximum(var, CERTAIN * mean**2)  # a point estimate has no variance: its step is all but sharp
+        return np.asarray(np.exp(self.labels.moments(Gaussians(mean, var)).log_z))
 
     def save(self, path: str | os.PathLike[str], *, covariance: bool = True) -> Path:
         """Write a folder of posterior.json and arrays.npz, whole or not at all; an earlier posterior is replaced."""

@@ -1,5 +1,6 @@
 """The lists that the laws run over. A new prior, backend or method is one line here."""
 
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -8,6 +9,7 @@ from scipy.special import ndtr
 
 from dilutron import Normal, Probit, RobustProbit, SpikeSlab, Theta, ThetaMixture
 from dilutron.gaussian import Dual, Primal
+from dilutron.methods import METHODS, OPTIONS
 
 N_FEATURES = 4  # of the priors with one value per feature
 
@@ -108,6 +110,28 @@ LABELS = tuple(case for case in PRIORS if isinstance(case.prior, RobustProbit))
 LEARNABLE = tuple((case, name) for case in PRIORS for name in case.prior.parameters)
 
 BACKENDS = (Primal, Dual)
+
+N_WEIGHTS = 20  # of the problems that every method is run on
+NEEDS: dict[str, dict[str, Any]] = {  # options that a method cannot do without on those
+    "r1bcs": {"tol": 1e-4},  # pruning takes tens of thousands of steps to go much further
+    "narfpi": {"flips": 0},
+    "msp": {"k": 5},
+    "biht": {"k": 5},
+    "aop": {"k": 5, "flips": 0},
+    "aop_f": {"k": 5, "flips": 0},
+}
+
+
+def method_options(method, **wanted):
+    """What the method needs, and those of the wanted values that it has an option for."""
+    kind = OPTIONS[method]
+    known = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in wanted.items() if name in known} | NEEDS.get(method, {}))
+
+
+def methods_with(option):
+    """The methods that have this option."""
+    return [method for method in METHODS if option in {field.name for field in fields(OPTIONS[method])}]
 
 
 def named(cases):

@@ -21,7 +21,7 @@ from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable
 from dilutron.special import Vector
 
-UNHEARD = 1e-6  # precision of a weight that no label speaks of, in units of its prior's
+UNHEARD = 1e-9  # precision of a weight that no label speaks of, in units of its prior's
 BLOWN_UP = 1e3  # weights whose power is this many times their prior's have left the valid range
 
 
@@ -71,6 +71,8 @@ class AMPState(NamedTuple):
 
     blocks: Blocks
     estimate: Gaussians  # of the weights
+    anchor: Vector  # the weights as the pulls see them: where damped, an average over the past
+    field_var: Vector
     force: Vector  # each label's pull at its field
     stiffness: Vector  # minus the slope of that force
     cavity: Gaussians  # what all labels together say of each weight, and each label's field before it is heard
@@ -115,34 +117,51 @@ def init(channel: Channel, blocks: Blocks) -> AMPState:
     estimate = Gaussians(np.zeros(n_columns), np.concatenate([prior_var, extra]))
     silent, n_cavities = np.zeros(n_rows), sum(channel.size)
     cavity = Gaussians(np.zeros(n_cavities), np.full(n_cavities, prior_var.max() / UNHEARD))
-    return AMPState(blocks, estimate, silent, silent, cavity)
+    return AMPState(blocks, estimate, estimate.mean, channel.squared @ estimate.var, silent, silent, cavity)
 
 
 def step(state: AMPState, channel: Channel, damping: float, learned: frozenset[str]) -> AMPState:
-    """Fields, labels, pulls on the weights, weights: four products with the patterns, O(MN)."""
+    """Fields, labels, pulls on the weights, weights: four products with the patterns, O(MN).
+
+    Damped as by Rangan, Schniter, Riegler, Fletcher and Cevher (2016): messages and the anchor, not the estimate.
+    """
     (n_patterns, n_features), blocks, old = channel.size, state.blocks, state.estimate
+    mix = partial(_mixed, damping)
     with np.errstate(all="ignore"):  # where the messages leave the valid range is looked for below
-        field_var = channel.squared @ old.var
+        field_var = mix(state.field_var, channel.squared @ old.var)
         field = Gaussians(channel.design @ old.mean - field_var * state.force, field_var)
-        force, stiffness = _mixed(damping, (state.force, state.stiffness), _heard(field, blocks[1].prior, channel))
-        precision = channel.squared.T @ stiffness
-        precision = np.where(channel.squared.any(axis=0), precision, UNHEARD / old.var)  # an empty column hears nothing
-        pull = Gaussians(old.mean + channel.design.T @ force / precision, 1.0 / precision)
-        if not (np.all(np.isfinite(pull)) and np.all(precision > 0.0)):
+        force, stiffness = map(mix, (state.force, state.stiffness), _heard(field, blocks[1].prior, channel))
+        anchor = mix(state.anchor, old.mean)
+        pull = _pull(channel, anchor, force, stiffness, blocks[0].prior)
+        if pull is None:
             return state._replace(error=np.inf, failed=True)
         tilted = blocks[0].prior.moments(Gaussians(pull.mean[:n_features], pull.var[:n_features]))
-        fresh = [np.append(own, rest[n_features:]) for own, rest in zip(tilted[1:], pull, strict=True)]
-        estimate = Gaussians(*_mixed(damping, old, (fresh[0], fresh[1])))
+        estimate = Gaussians(
+            np.append(tilted.mean, pull.mean[n_features:]), np.append(tilted.var, pull.var[n_features:])
+        )
     cavity = Gaussians(
         np.append(pull.mean[:n_features], channel.signs * field.mean[:n_patterns]),
         np.append(pull.var[:n_features], field.var[:n_patterns]),
     )
     blocks = improved(blocks, cavity, learned, em) if learned else blocks
     unit = np.sqrt(np.asarray(blocks[0].prior.flat_precision()))
-    moved = float(np.max(np.abs(fresh[0] - old.mean)[:n_features] * unit))
+    moved = float(np.max(np.abs(estimate.mean - state.anchor)[:n_features] * unit))
     lost = not np.mean((estimate.mean[:n_features] * unit) ** 2) < BLOWN_UP
     error = max(moved, drift(state.blocks, blocks, learned))
-    return AMPState(blocks, estimate, force, stiffness, cavity, error if np.isfinite(error) else np.inf, lost)
+    error = error if np.isfinite(error) else np.inf
+    return AMPState(blocks, estimate, anchor, field_var, force, stiffness, cavity, error, lost)
+
+
+def _pull(channel: Channel, anchor: Vector, force: Vector, stiffness: Vector, weights: Prior) -> Gaussians | None:
+    """What the labels together say of each weight; None where they contradict themselves.
+
+    A weight that no label speaks of, as in an empty column, gets a pull too weak to matter.
+    """
+    precision = channel.squared.T @ stiffness
+    weakest = np.full(precision.size, UNHEARD * float(np.min(weights.flat_precision())))
+    precision = np.where(np.abs(precision) < weakest, weakest, precision)
+    pull = Gaussians(anchor + channel.design.T @ force / precision, 1.0 / precision)
+    return pull if np.all(np.isfinite(pull)) and np.all(precision > 0.0) else None
 
 
 def _heard(field: Gaussians, labels: Prior, channel: Channel) -> tuple[Vector, Vector]:
@@ -154,9 +173,8 @@ def _heard(field: Gaussians, labels: Prior, channel: Channel) -> tuple[Vector, V
     return (mean - field.mean) / field.var, (1.0 - var / field.var) / field.var
 
 
-def _mixed(damping: float, old: tuple[Vector, Vector], new: tuple[Vector, Vector]) -> tuple[Vector, Vector]:
-    first, second = (damping * a + (1.0 - damping) * b for a, b in zip(old, new, strict=True))
-    return first, second
+def _mixed(damping: float, old: Vector, new: Vector) -> Vector:
+    return damping * old + (1.0 - damping) * new
 
 
 def solve(
@@ -184,7 +202,7 @@ def solve(
     where = slice(n_features, n_features + n_patterns)
     blocks = ready((Block(slice(0, n_features), weights), Block(where, labels)), learned)
     hear = partial(step, channel=channel, damping=options.damping, learned=learned)
-    run = iterate(hear, init(channel, blocks), tol=options.tol, max_iter=options.max_iter, callback=callback)
+    run = iterate(hear, hear(init(channel, blocks)), tol=options.tol, max_iter=options.max_iter, callback=callback)
     end = run.best
     mean, var = (part[:n_features] for part in end.estimate)
     return Posterior(

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.linalg import svd
 
-from dilutron.ep import Block, Blocks
+from dilutron.ep import MARGIN, Block, Blocks
 from dilutron.gaussian import Covariance
 from dilutron.ladder import Mark
 from dilutron.learning import drift, em, improved, ready
@@ -47,9 +47,11 @@ class GrVAMPOptions:
         between two points for ever on correlated patterns.
     stop : {"mismatch", "change"}
         Converged when both modules agree on the moments of weights and fields, as in EP; or, as published, when an
-        outer iteration changes no weight, which a swinging inner module can pass.
+        outer iteration hardly changes the weights (mean absolute change), which a swinging inner module can pass.
     learn : tuple of str
         Parameters to learn by EM, one update an outer iteration: "rho", "eta", "lam" or "beta".
+    patience : int
+        Outer iterations without a new smallest error after which the run gives up, as MAX_ITER.
     """
 
     tol: float = 1e-6
@@ -59,18 +61,20 @@ class GrVAMPOptions:
     damping: float = 0.5
     stop: str = "mismatch"
     learn: tuple[str, ...] = ()
+    patience: int = 200
 
     def __post_init__(self) -> None:
         positive(tol=self.tol, inner_tol=self.inner_tol)
-        whole(max_iter=self.max_iter, inner_iter=self.inner_iter)
+        whole(max_iter=self.max_iter, inner_iter=self.inner_iter, patience=self.patience)
         old_share(damping=self.damping)
         one_of(("mismatch", "change"), stop=self.stop)
         names(learn=self.learn)
 
     @classmethod
-    def paper(cls, tol: float = 1e-8) -> Self:
+    def paper(cls, tol: float = 1e-8, patience: int = 200) -> Self:
         """The settings of the paper: 1000 outer and 2000 inner iterations, no damping, the change as the rule."""
-        return cls(tol=tol, max_iter=1000, inner_iter=2000, inner_tol=min(tol, 1e-8), damping=0.0, stop="change")
+        inner_tol = min(tol, 1e-8)
+        return cls(tol, 1000, inner_iter=2000, inner_tol=inner_tol, damping=0.0, stop="change", patience=patience)
 
 
 class Site(NamedTuple):
@@ -87,19 +91,19 @@ class Design(NamedTuple):
     values: Vector
     right: Vector
 
-    def weights(self, prior: Site, seen: Site) -> tuple[Vector, float]:
+    def weights(self, prior: Site, seen: Site) -> tuple[Vector, np.float64]:
         """Mean and average variance of the weights, given a message from each side."""
         shift = prior.shift + seen.shift
         inside = self.right.T @ shift
         spread = 1.0 / (seen.precision * self.values**2 + prior.precision)
         n_unseen = shift.size - self.values.size
         mean = self.right @ (spread * inside) + (shift - self.right @ inside) / prior.precision
-        return mean, float(np.sum(spread) + n_unseen / prior.precision) / shift.size
+        return mean, np.float64((np.sum(spread) + n_unseen / prior.precision) / shift.size)
 
-    def fields(self, mean: Vector, prior: Site, fields: Site) -> tuple[Vector, float]:
+    def fields(self, mean: Vector, prior: Site, fields: Site) -> tuple[Vector, np.float64]:
         """Mean and average variance of the fields, given those means of the weights."""
         spread = self.values**2 / (fields.precision * self.values**2 + prior.precision)
-        return self.rows @ mean, float(np.sum(spread)) / len(self.rows)
+        return self.rows @ mean, np.float64(np.sum(spread) / len(self.rows))
 
 
 class Inner(NamedTuple):
@@ -144,10 +148,15 @@ def init(design: Design, blocks: Blocks) -> Outer:
 
 def step(state: Outer, design: Design, options: GrVAMPOptions, learned: frozenset[str]) -> Outer:
     """Labels once, then the inner module until it has settled, then the cavity of the fields."""
+    with np.errstate(all="ignore"):  # messages that leave the valid range are looked for
+        return _stepped(state, design, options, learned)
+
+
+def _stepped(state: Outer, design: Design, options: GrVAMPOptions, learned: frozenset[str]) -> Outer:
     (weights, labels), scale = (block.prior for block in state.blocks), _scale(state.blocks)
     tilted = _tilted(labels, state.cavity)
     heard = message(tilted, state.cavity)
-    if not (heard.precision > 0.0 and np.all(np.isfinite(heard.shift))):
+    if not (heard.precision >= 0.0 and np.all(np.isfinite(heard.shift))):
         return state._replace(error=np.inf, failed=True)
     seen = Site(heard.precision, heard.shift @ design.rows)
     rounds = partial(pair, design=design, seen=seen, prior=weights, damping=options.damping, scale=scale)
@@ -161,7 +170,7 @@ def step(state: Outer, design: Design, options: GrVAMPOptions, learned: frozense
     unit = np.sqrt(_field_var(design, float(np.mean(scale**2))))
     mismatch = max(inner.mismatch, _off(tilted, mean, var, unit))
     blocks = improved(state.blocks, _joined(inner.cavity, cavity), learned, em) if learned else state.blocks
-    change = float(np.max(np.abs(inner.tilted.mean - state.inner.tilted.mean) / scale))
+    change = float(np.mean(np.abs(inner.tilted.mean - state.inner.tilted.mean)))
     error = max(mismatch if options.stop == "mismatch" else change, drift(state.blocks, blocks, learned))
     return Outer(blocks, inner, cavity, mismatch, error)
 
@@ -193,26 +202,28 @@ def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: floa
 
 def message(tilted: Gaussians, cavity: Gaussians) -> Site:
     """What a factor adds to its cavity when variances are matched on average, not one by one."""
-    var, told = float(np.mean(tilted.var)), float(np.mean(cavity.var))
-    return Site(1.0 / var - 1.0 / told, tilted.mean / var - cavity.mean / told)
+    var, told = np.mean(tilted.var), np.mean(cavity.var)
+    precision = 1.0 / var - 1.0 / told
+    silent = np.abs(precision) < MARGIN / told  # rounding around nothing
+    return Site(0.0 if silent else float(precision), tilted.mean / var - cavity.mean / told)
 
 
 def _tilted(prior: Prior, cavity: Gaussians) -> Gaussians:
-    with np.errstate(all="ignore"):  # messages that leave the valid range are looked for by the caller
-        return Gaussians(*prior.moments(cavity)[1:])
+    return Gaussians(*prior.moments(cavity)[1:])
 
 
-def _cavity(mean: Vector, var: float, site: Site) -> Gaussians | None:
-    """The others' opinion; None where they have none."""
-    precision = 1.0 / var - site.precision
-    if not (precision > 0.0 and np.all(np.isfinite(mean))):
+def _cavity(mean: Vector, var: np.float64, site: Site) -> Gaussians | None:
+    """The others' opinion; None where it makes no sense."""
+    precision, margin = 1.0 / var - site.precision, MARGIN / var
+    precision = margin if np.abs(precision) < margin else precision  # no opinion
+    if not (0.0 < precision < np.inf and np.all(np.isfinite(mean))):
         return None
     return Gaussians((mean / var - site.shift) / precision, np.full(mean.size, 1.0 / precision))
 
 
-def _off(tilted: Gaussians, mean: Vector, var: float, scale: float | Vector) -> float:
+def _off(tilted: Gaussians, mean: Vector, var: np.float64, scale: float | Vector) -> float:
     """How far two sides disagree: on means in units of `scale`, on the average variance relatively."""
-    return max(float(np.max(np.abs(tilted.mean - mean) / scale)), abs(float(np.mean(tilted.var)) / var - 1.0))
+    return max(float(np.max(np.abs(tilted.mean - mean) / scale)), float(np.abs(np.mean(tilted.var) / var - 1.0)))
 
 
 def _scale(blocks: Blocks) -> Vector:
@@ -260,7 +271,14 @@ def solve(
     where = slice(n_features, n_features + n_patterns)
     blocks = ready((Block(slice(0, n_features), weights), Block(where, labels)), learned)
     outer = partial(step, design=design, options=options, learned=learned)
-    run = iterate(outer, init(design, blocks), tol=options.tol, max_iter=1 + options.max_iter, callback=callback)
+    run = iterate(
+        outer,
+        outer(init(design, blocks)),
+        tol=options.tol,
+        max_iter=options.max_iter,
+        patience=options.patience,
+        callback=callback,
+    )
     end = run.best
     var = end.inner.tilted.var
     return Posterior(

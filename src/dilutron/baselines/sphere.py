@@ -39,9 +39,9 @@ class RFPIOptions:
     Parameters
     ----------
     lam : float
-        First weight of the labels, in units of the inverse mean square norm of a column. At 10 hardly any of the
-        weights survive on standard patterns; what is sparser than the truth at first finds back less well, and
-        NARFPI then leaves out the wrong labels for good. 640 was better than 10 to 160.
+        First weight of the labels, in units of the inverse mean square norm of a column. On standard patterns hardly
+        a weight survives 10, and about the right number 640: sparser starts end worse, and in NARFPI they leave out
+        labels that nothing then brings back.
     growth : float
         Factor from one level of lam to the next, above 1.
     levels : int
@@ -114,6 +114,13 @@ def unit(weights: Vector) -> Vector:
     return weights / norm if norm > 0.0 else weights
 
 
+def back_projection(design: Vector) -> Vector:
+    """X'y, where every method starts; sums that are mere rounding are zero, lest they pass for a direction."""
+    total = design.sum(axis=0)
+    noise = len(design) * np.finfo(np.float64).eps * np.abs(design).sum(axis=0)
+    return np.where(np.abs(total) > noise, total, 0.0)
+
+
 def largest(weights: Vector, k: int) -> Mask:
     """Where the `k` entries of largest size stand."""
     chosen = np.zeros(weights.size, dtype=np.bool_)
@@ -134,7 +141,7 @@ def worst(fields: Vector, flips: int) -> Mask:
     return largest(loss, flips) & (loss > 0.0)
 
 
-def descended(weights: Vector, design: Vector, trusted: Vector | float, step: float, threshold: float) -> Vector:
+def descended(weights: Vector, design: Vector, trusted: Mask, step: float, threshold: float) -> Vector:
     """RFPI's update: down the one-sided squares along the sphere, shrink, and back onto the sphere."""
     slope = design.T @ (np.minimum(design @ weights, 0.0) * trusted)
     moved = weights - step * (slope - (slope @ weights) * weights)
@@ -215,7 +222,7 @@ def _descend(
         tol=options.tol,
         inner=options.inner,
     )
-    start = descent(design.sum(axis=0), len(design), options.levels)
+    start = descent(back_projection(design), len(design), options.levels)
     run = iterate(step, start, tol=options.tol, max_iter=options.max_iter, callback=callback)
     return posterior_at(method, problem, weights, labels, run, flips, began)
 
@@ -234,6 +241,7 @@ def posterior_at(
     flips: int | None,
     began: float,
 ) -> Posterior:
+    """The best state of a run as a posterior without spread; at most `flips` labels are called wrong."""
     best: _Located = run.best
     n_features = best.weights.size
     return Posterior(
@@ -259,10 +267,12 @@ def posterior_at(
 def scaled(problem: Problem) -> Vector:
     """The signed design at spectral norm 1, which no direction notices: one-sided squares then curve by at most 1."""
     design = problem.signed()
-    return design / np.linalg.norm(design, 2)
+    gram = design @ design.T if len(design) < design.shape[1] else design.T @ design  # far cheaper than an SVD
+    return np.asarray(design / np.sqrt(np.linalg.eigvalsh(gram)[-1]))
 
 
 def needed(options: Any, name: str, meaning: str, at_least: int) -> None:
+    """ValueError where an option that is prior knowledge is missing, or not a whole number."""
     if getattr(options, name) is None:
         kind = type(options).__name__
         raise ValueError(f"{name}, {meaning}, must be given: {kind}({name}=...), or use a method that needs none.")
