@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 
-from benchmarks import convergence, learning, size, speed, wide
+from benchmarks import competitors, convergence, learning, runtime, size, speed, wide
 from benchmarks.rows import TRIALS
 
 BENCHMARKS = {
     "convergence": convergence.main,
     "fresh": convergence.fresh,
     "learning": learning.main,
+    "competitors": competitors.main,
+    "runtime": runtime.main,
     "wide": wide.main,
     "speed": speed.main,
     "size": size.main,
 }
-GROUPS = {"paper": ("convergence", "learning")}
+GROUPS = {"paper": ("convergence", "learning", "competitors")}
 INSTANCES = {"learning": 400}  # where not 100, as in the paper
 
 

@@ -1,0 +1,117 @@
+"""The competitors on the paper's protocol: support AUC, convergence, MSE, and the reference runs.
+
+Trials are those of the package's own experiments and are kept in a store, so that a run that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.rows import RESULTS, TRIALS, Row, by_cell, mean_se, read, table, write
+from dilutron.experiments.paper import ITEMS, trials
+from dilutron.experiments.runner import Progress, processes, run
+from dilutron.experiments.store import Store
+from dilutron.metrics import decibel
+
+WANTED = ("table-3", "table-1", "figure-2", "figure-3")
+PAPER_AUC = {"ep": "ep", "grvamp": "grvamp", "grvamp-paper": "grvamp", "r1bcs": "r1bcs"}
+# Table 1 of the paper: share of converged grVAMP runs at these alphas.
+PAPER_ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
+PAPER_CONVERGED = {
+    128: (1.00, 0.96, 0.89, 0.83, 0.87, 0.87, 0.85, 0.82, 0.80),
+    256: (1.00, 0.99, 0.94, 0.88, 0.83, 0.73, 0.80, 0.76, 0.70),
+}
+
+
+def rows_of(instances: int, jobs: int) -> list[Row]:
+    """Rows of all trials, computed where the store lacks them."""
+    store = Store(TRIALS / "paper.sqlite")
+
+    def report(progress: Progress) -> None:
+        if progress.done % 200 == 0:
+            print(f"  {progress.done} of {progress.total} trials", flush=True)
+
+    items = [ITEMS[name] for name in WANTED]
+    run(trials(items, instances), store, processes(jobs), report=report)
+    cells = {id(cell): cell for item in items for sweep in item.sweeps for cell in sweep.cells}
+    return [row for row in store.rows("teacher", cells.values()) if row["instance"] < instances]
+
+
+def main(instances: int, jobs: int) -> None:
+    rows = rows_of(instances, jobs)
+    areas([row for row in rows if row["eta"] == 0.95])
+    convergence([row for row in rows if row["patterns"] == "mvn" and row["eta"] == 1.0])
+    errors([row for row in rows if row["patterns"] == "iid" and row["eta"] == 1.0])
+
+
+def areas(rows: list[Row]) -> None:
+    """Support AUC by |w| beside the paper's two tables. R1BCS: weights for columns of unit norm, as published."""
+    published = {(r["table"], r["alpha"], r["quantity"]): r for r in read(RESULTS.parent / "published.csv")}
+    out = []
+    for (patterns, method, alpha), group in by_cell(rows, ("patterns", "method", "alpha")).items():
+        mean, se = mean_se(row["auc_scaled" if method == "r1bcs" else "auc"] for row in group)
+        theirs = published[f"auc_{patterns}", alpha, PAPER_AUC[method]]
+        away = (mean - theirs["value"]) / float(np.hypot(se, theirs["se"]))
+        out.append({
+            "patterns": patterns,
+            "method": method,
+            "alpha": alpha,
+            "auc": mean,
+            "se": se,
+            "paper": theirs["value"],
+            "difference_se": away,
+            "auc_own_columns": mean_se(row["auc"] for row in group)[0],
+            "mse_db": decibel(mean_se(row["mse"] for row in group)[0]),
+            "converged": sum(row["status"] == "converged" for row in group),
+            "instances": len(group),
+            "verdict": "reached" if away >= -2.0 else "missed",
+        })  # fmt: skip
+    out.sort(key=lambda row: (row["patterns"], row["method"], row["alpha"]))
+    table(out, tuple(out[0]))
+    write("competitors_auc", out)
+
+
+def convergence(rows: list[Row]) -> None:
+    """Share of converged runs on correlated patterns without noise, and the mismatch behind the word."""
+    out = []
+    for (n, method, alpha), group in by_cell(rows, ("n", "method", "alpha")).items():
+        done = [row for row in group if row["status"] == "converged"]
+        out.append({
+            "n": n,
+            "method": method,
+            "alpha": alpha,
+            "instances": len(group),
+            "converged": len(done),
+            "paper_grvamp": PAPER_CONVERGED[n][PAPER_ALPHAS.index(alpha)] if "grvamp" in method else "",
+            "fixed_points": sum(row["mismatch"] < 1e-3 for row in done),
+            "mse_db": decibel(mean_se(row["mse"] for row in group)[0]),
+            "iterations_median": float(np.median([row["iterations"] for row in group])),
+            "cpu_seconds_mean": mean_se(row["cpu_seconds"] for row in group)[0],
+        })  # fmt: skip
+    out.sort(key=lambda row: (row["n"], row["method"], row["alpha"]))
+    table(out, tuple(out[0]))
+    write("competitors_convergence", out)
+
+
+def errors(rows: list[Row]) -> None:
+    """MSE on i.i.d. patterns without noise: EP, 1-bit AMP and grVAMP, as differences on the same instances."""
+    out = []
+    for (alpha,), group in by_cell(rows, ("alpha",)).items():
+        by_method = {
+            method: {row["instance"]: row for row in some} for (method,), some in by_cell(group, ("method",)).items()
+        }
+        ep = by_method["ep"]
+        for method, found in by_method.items():
+            gap = [10.0 * np.log10(row["mse"] / ep[k]["mse"]) for k, row in found.items() if k in ep]
+            mean, se = mean_se(gap)
+            out.append({
+                "alpha": alpha,
+                "method": method,
+                "mse_db": decibel(mean_se(row["mse"] for row in found.values())[0]),
+                "above_ep_db": mean,
+                "se_db": se,
+                "converged": sum(row["status"] == "converged" for row in found.values()),
+                "instances": len(found),
+            })  # fmt: skip
+    table(out, tuple(out[0]))
+    write("competitors_mse", out)
