@@ -51,6 +51,7 @@ class Visit(NamedTuple):
     mismatch: float  # the largest
     spread: float  # their root mean square
     invalid: int  # cavities without positive variance
+    multiplicity: Vector  # how often each factor counts
 
 
 class EPState(NamedTuple):
@@ -147,7 +148,22 @@ def visit(sites: Sites, marginals: Marginals, blocks: Blocks, scale: Vector) -> 
         raise NotPositive("a site is not finite")
     off = np.where(invalid, 1.0, mismatches(tilted, marginals, scale))
     mismatch = np.inf if np.any(invalid) else float(off.max())
-    return Visit(sites, marginals, cavity, tilted, target, mismatch, _rms(off), int(invalid.sum()))
+    copies = multiplicity(blocks)
+    return Visit(sites, marginals, cavity, tilted, target, mismatch, _rms(off), int(invalid.sum()), copies)
+
+
+def multiplicity(blocks: Blocks) -> Vector:
+    """How often the factor of each variable counts."""
+    parts = [np.broadcast_to(b.prior.multiplicity, b.where.stop - b.where.start) for b in blocks]
+    return np.concatenate(parts)
+
+
+def all_copies(sites: Sites, blocks: Blocks) -> Sites:
+    """The sites of all copies of a factor together, which is what the Gaussian sees."""
+    if all(np.ndim(b.prior.multiplicity) == 0 and b.prior.multiplicity == 1.0 for b in blocks):
+        return sites
+    copies = multiplicity(blocks)
+    return Sites(copies * sites.precision, copies * sites.shift)
 
 
 def mismatches(tilted: Tilted, marginals: Marginals, scale: Vector) -> Vector:
@@ -177,10 +193,10 @@ def init(blocks: Blocks, gaussian: Gaussian, damping: float, start: Sites | None
     scale, sites, failures = prior_scale(blocks, gaussian), start or flat_sites(blocks), 0
     with np.errstate(all="ignore"):
         try:
-            here = visit(sites, gaussian.marginals(sites), blocks, scale)
+            here = visit(sites, gaussian.marginals(all_copies(sites, blocks)), blocks, scale)
         except NotPositive:  # a warm start may be improper under other priors: begin flat instead
             sites, failures = flat_sites(blocks), 1
-            here = visit(sites, gaussian.marginals(sites), blocks, scale)
+            here = visit(sites, gaussian.marginals(all_copies(sites, blocks)), blocks, scale)
     state = EPState(here, blocks, scale, _damped(here, damping), damping)
     return state._replace(failures=failures, invalid=here.invalid)
 
@@ -189,7 +205,7 @@ def step(state: EPState, gaussian: Gaussian, pace: Pace) -> EPState:
     """One factorisation: visit the proposal and make the next one, or retreat from it."""
     with np.errstate(all="ignore"):  # invalid values are looked for and counted, not warned about
         try:
-            marginals = gaussian.marginals(state.proposal)
+            marginals = gaussian.marginals(all_copies(state.proposal, state.blocks))
             here = visit(state.proposal, marginals, state.blocks, state.scale)
         except NotPositive:
             return _retreat(state)
@@ -255,4 +271,4 @@ def log_evidence(visit: Visit) -> float:
     """
     (mean, var, log_z), cavity = visit.marginals, visit.cavity
     replaced = 0.5 * (np.log(var / np.abs(cavity.var)) + mean**2 / var - cavity.mean**2 / cavity.var)
-    return float(log_z + np.sum(visit.tilted.log_z - replaced))  # Eq. (B1)
+    return float(log_z + np.sum(visit.multiplicity * (visit.tilted.log_z - replaced)))  # Eq. (B1)

@@ -49,7 +49,8 @@ def visit(a: Vector, d: Vector, blocks: Blocks, gaussian: Gaussian, scale: Vecto
     new_a = tilted.mean + new_d / cavity.var * (tilted.mean - cavity.mean)  # Eq. (32)
     off = mismatches(tilted, marginals, scale)
     invalid = int(np.sum(rest <= 0.0))
-    return Visit(sites, marginals, cavity, tilted, Sites(1.0 / new_d, new_a / new_d), float(off.max()), 0.0, invalid)
+    target, once = Sites(1.0 / new_d, new_a / new_d), np.ones_like(d)
+    return Visit(sites, marginals, cavity, tilted, target, float(off.max()), 0.0, invalid, once)
 
 
 def change(before: Tilted, after: Tilted) -> float:

@@ -43,6 +43,11 @@ class Prior:
     role: ClassVar[str] = "weights"
 
     @property
+    def multiplicity(self) -> float | Vector:
+        """How many times each factor counts. EP gives every copy its own, equal site."""
+        return 1.0
+
+    @property
     def hard(self) -> bool:
         """True where the factor allows zero whatever the data: only then is w = 0 a trap."""
         return False
@@ -180,10 +185,13 @@ class RobustProbit(Prior):
         Fraction of right labels, from 1/2 to 1.
     beta : float
         Inverse temperature, positive; `inf` for none.
+    copies : float or array of shape (M,)
+        How many times each label counts: 2 is the same as a second, equal row.
     """
 
     eta: float = 1.0
     beta: float = np.inf
+    copies: float | Vector = 1.0
     parameters: ClassVar[dict[str, tuple[float, float]]] = {"eta": (0.5, 1.0), "beta": (0.0, np.inf)}
     role: ClassVar[str] = "labels"
 
@@ -192,6 +200,12 @@ class RobustProbit(Prior):
             raise ValueError(f"eta must be one number from 0.5 to 1 (the fraction of right labels), got {self.eta!r}")
         if not (_is_number(self.beta) and self.beta > 0.0):
             raise ValueError(f"beta must be one positive number (inf for zero temperature), got {self.beta!r}")
+        object.__setattr__(self, "copies", _required("copies", self.copies, 0.0, np.inf, "a positive, finite count"))
+
+    @property
+    def multiplicity(self) -> float | Vector:
+        """The copies."""
+        return self.copies
 
     @property
     def hard(self) -> bool:
@@ -244,19 +258,23 @@ class RobustProbit(Prior):
         eta_slope = np.exp(log_ndtr(t) - log_z) - np.exp(log_ndtr(-t) - log_z)  # Eq. (C4)
         pull = right * hazard(t) - wrong * hazard(-t)
         beta_slope = pull * cavity.mean / (2.0 * self.beta**2 * scale**3)
-        return {"eta": float(eta_slope.sum()), "beta": float(beta_slope.sum())}
+        return {"eta": float(np.sum(self.copies * eta_slope)), "beta": float(np.sum(self.copies * beta_slope))}
 
     def learn(self, cavity: Gaussians, names: frozenset[str]) -> Self:
         """EM: eta becomes the mean probability that a label is right, 1/beta the mean squared noise."""
         scale, t, right, wrong, _ = self._split(cavity)
         new = self
         if "eta" in names:
-            new = replace(new, eta=float(np.maximum(right.mean(), 0.5)))
+            new = replace(new, eta=float(np.maximum(self._average(right), 0.5)))
         if "beta" in names:
             noise = 1.0 / (1.0 + self.beta * cavity.var)
             squared = scale**2 * (1.0 - t * (right * hazard(t) - wrong * hazard(-t)))  # E[(y - mean)^2]
-            new = replace(new, beta=float(1.0 / np.mean(noise * (noise * squared + cavity.var))))
+            new = replace(new, beta=1.0 / self._average(noise * (noise * squared + cavity.var)))
         return new
+
+    def _average(self, values: Vector) -> float:
+        """Over the labels, each as often as it counts."""
+        return float(np.sum(self.copies * values) / np.sum(np.broadcast_to(self.copies, values.shape)))
 
     def _split(self, cavity: Gaussians) -> _Split:
         scale = np.sqrt(np.abs(cavity.var) + 1.0 / self.beta)

@@ -97,8 +97,13 @@ class Problem:
             design[:, -1] = self.labels
         return design
 
-    def check_priors(self, weights: Prior, labels: Prior, intercept: Prior | None = None) -> None:
-        """ValueError where a prior stands in the wrong place, or holds the wrong number of values."""
+    def check_priors(
+        self, weights: Prior, labels: Prior, intercept: Prior | None = None, *, copies: bool = False
+    ) -> None:
+        """ValueError where a prior stands in the wrong place, or holds the wrong number of values.
+
+        So too where labels count more than once, unless the method knows of `copies`.
+        """
         n_patterns, n_features = self.X.shape
         for role, prior, size in (
             ("weights", weights, n_features),
@@ -115,6 +120,8 @@ class Problem:
                 if np.ndim(value) == 1 and not isinstance(value, tuple) and (np.size(value) != size or size == 1):
                     shape = "one number" if size == 1 else f"{size} values, one each, or one number"
                     raise ValueError(f"{role}.{name} has {np.size(value)} values: give {shape}.")
+        if not copies and np.any(np.asarray(labels.multiplicity) != 1.0):
+            raise ValueError('labels.copies is known to method="ep" only: leave it out, or repeat rows.')
 
 
 def learnable(names: Sequence[str], *priors: Prior) -> frozenset[str]:

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from dilutron import paper_scheme
-from dilutron.ep import Block, Blocks, log_evidence
+from dilutron.ep import Block, Blocks, all_copies, log_evidence
 from dilutron.gaussian import Gaussian, Sites, Tied, choose
 from dilutron.ladder import LADDER, Callback, settle
 from dilutron.learning import Learned, climb, em, learn
@@ -96,7 +96,7 @@ def solve(
     callback : callable, optional
         Sees every state; where it returns True the run stops, with the status STOPPED.
     """
-    problem.check_priors(weights, labels, intercept)
+    problem.check_priors(weights, labels, intercept, copies=True)
     blocks = _blocks(problem, weights, labels, intercept)
     gaussian = choose(problem.signed(intercept=intercept is not None))
     return _solved("ep", problem, gaussian, blocks, options or EPOptions(), start, callback)
@@ -149,6 +149,8 @@ def _run(
     if options.scheme == "paper":
         if start is not None:
             raise ValueError('start is not used by scheme="paper", which begins at unit sites: leave it out.')
+        if any(np.any(np.asarray(block.prior.multiplicity) != 1.0) for block in blocks):
+            raise ValueError('copies are not known to scheme="paper": leave them out.')
         damping = 0.99 if options.damping is None else options.damping
         paper = partial(paper_scheme.run, damping=damping, names=learnt, improve=improve)
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
@@ -212,5 +214,5 @@ def _posterior(method: str, problem: Problem, gaussian: Gaussian, learned: Learn
         failures=settled.failures,
         invalid=settled.invalid,
         sites=here.sites,
-        source=partial(gaussian.covariance, here.sites),
+        source=partial(gaussian.covariance, all_copies(here.sites, state.blocks)),
     )

@@ -23,7 +23,7 @@ class Factor(NamedTuple):
 
 def _values(prior, i):
     """The parameters of one variable, as floats."""
-    numbers = {name: value for name, value in vars(prior).items() if name != "counts"}
+    numbers = {name: value for name, value in vars(prior).items() if name not in ("counts", "copies")}
     return {name: float(np.broadcast_to(value, N_FEATURES)[i]) for name, value in numbers.items()}
 
 

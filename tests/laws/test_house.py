@@ -29,8 +29,10 @@ ROOMS = (
     "methods",
     "data",
     "metrics",
+    "plots",
     "experiments",
     "demo",
+    "cli",
 )
 CORE = ("special", "priors", "gaussian", "loop", "ep")
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
