@@ -1,4 +1,4 @@
-"""The competitors on the paper's protocol: support AUC, convergence, MSE, and the reference runs.
+"""The competitors on the paper's protocol: support AUC, convergence, MSE, learning, and the reference runs.
 
 Trials are those of the package's own experiments and are kept in a store, so that a run that was stopped goes on.
 """
@@ -8,12 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.rows import RESULTS, TRIALS, Row, by_cell, mean_se, read, table, write
-from dilutron.experiments.paper import ITEMS, trials
+from dilutron import GrVAMPOptions, Problem, R1BCSOptions, RobustProbit, SpikeSlab, solve
+from dilutron.experiments.paper import ITEMS, Item, learning, trials
 from dilutron.experiments.runner import Progress, processes, run
 from dilutron.experiments.store import Store
 from dilutron.metrics import decibel
 
 WANTED = ("table-3", "table-1", "figure-2", "figure-3")
+LEARNING = Item(
+    "learning",
+    "rho and eta learned by EM",
+    (learning(eta=0.95, patterns="iid", method=("ep", "vamp", "grvamp", "amp"), alpha=(3.0, 6.0)),),
+    "learned",
+)
+FIXTURES = RESULTS.parents[2] / "shared" / "fixtures"
 PAPER_AUC = {"ep": "ep", "grvamp": "grvamp", "grvamp-paper": "grvamp", "r1bcs": "r1bcs"}
 # Table 1 of the paper: share of converged grVAMP runs at these alphas.
 PAPER_ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
@@ -23,22 +31,28 @@ PAPER_CONVERGED = {
 }
 
 
-def rows_of(instances: int, jobs: int) -> list[Row]:
-    """Rows of all trials, computed where the store lacks them."""
+def rows_of(instances: int, jobs: int) -> dict[str, list[Row]]:
+    """Rows of all trials by kind, computed where the store lacks them."""
     store = Store(TRIALS / "paper.sqlite")
 
     def report(progress: Progress) -> None:
         if progress.done % 200 == 0:
             print(f"  {progress.done} of {progress.total} trials", flush=True)
 
-    items = [ITEMS[name] for name in WANTED]
+    items = [*(ITEMS[name] for name in WANTED), LEARNING]
     run(trials(items, instances), store, processes(jobs), report=report)
-    cells = {id(cell): cell for item in items for sweep in item.sweeps for cell in sweep.cells}
-    return [row for row in store.rows("teacher", cells.values()) if row["instance"] < instances]
+    rows = {}
+    for kind in ("teacher", "learning"):
+        cells = [cell for item in items for sweep in item.sweeps if sweep.kind == kind for cell in sweep.cells]
+        rows[kind] = [row for row in store.rows(kind, cells) if row["instance"] < instances]
+    return rows
 
 
 def main(instances: int, jobs: int) -> None:
-    rows = rows_of(instances, jobs)
+    every = rows_of(instances, jobs)
+    rows = every["teacher"]
+    learned(every["learning"])
+    references()
     areas([row for row in rows if row["eta"] == 0.95])
     convergence([row for row in rows if row["patterns"] == "mvn" and row["eta"] == 1.0])
     errors([row for row in rows if row["patterns"] == "iid" and row["eta"] == 1.0])
@@ -115,3 +129,56 @@ def errors(rows: list[Row]) -> None:
             })  # fmt: skip
     table(out, tuple(out[0]))
     write("competitors_mse", out)
+
+
+def learned(rows: list[Row]) -> None:
+    """rho and eta learned by EM from random starts, i.i.d. patterns, eta = 0.95."""
+    out = []
+    for (method, alpha), group in by_cell(rows, ("method", "alpha")).items():
+        rho, rho_se = mean_se(row["rho_learned"] for row in group)
+        eta, eta_se = mean_se(row["eta_learned"] for row in group)
+        out.append({
+            "method": method,
+            "alpha": alpha,
+            "rho": rho,
+            "rho_se": rho_se,
+            "eta": eta,
+            "eta_se": eta_se,
+            "right_labels": group[0]["right"],
+            "rho_median": float(np.median([row["rho_learned"] for row in group])),
+            "converged": sum(row["status"] == "converged" for row in group),
+            "instances": len(group),
+        })  # fmt: skip
+    out.sort(key=lambda row: (row["alpha"], row["method"]))
+    table(out, tuple(out[0]))
+    write("competitors_learning", out)
+
+
+def references() -> None:
+    """Distance of unit weights to the reference programs' on their converged instances."""
+    if not FIXTURES.is_dir():
+        print(f"reference runs skipped: no folder {FIXTURES}")
+        return
+    programs = {"grvamp": GrVAMPOptions.paper(), "r1bcs": R1BCSOptions(scaled=True)}
+    out = []
+    for path in sorted(FIXTURES.glob("*.npz")):
+        with np.load(path) as file:
+            data = dict(file)
+        problem = Problem.from_arrays(data["X"], data["labels"])
+        for method, options in programs.items():
+            if f"w_{method}" not in data:
+                continue
+            labels = RobustProbit(eta=float(data["eta"]))
+            posterior = solve(problem, SpikeSlab(float(data["rho"])), labels, method=method, options=options)
+            ours, theirs = (w / np.linalg.norm(w) for w in (posterior.mean, data[f"w_{method}"]))
+            out.append({
+                "instance": path.stem,
+                "method": method,
+                "reference_converged": bool(data[f"converged_{method}"]),
+                "status": posterior.status.value,
+                "iterations": posterior.n_iter,
+                "distance": float(np.linalg.norm(ours - theirs)),
+                "rms": float(np.sqrt(np.mean((ours - theirs) ** 2))),
+            })  # fmt: skip
+    table(out, tuple(out[0]))
+    write("competitors_references", out)

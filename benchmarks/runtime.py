@@ -8,18 +8,46 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.rows import Row, by_cell, rng_for, table, write
-from dilutron import AMPOptions, EPOptions, GrVAMPOptions, Problem, R1BCSOptions, SpikeSlab, ThetaMixture, solve
-from dilutron.data import lesson
+from dilutron import (
+    AMPOptions,
+    AOPOptions,
+    BIHTOptions,
+    EPOptions,
+    GrVAMPOptions,
+    MSPOptions,
+    NARFPIOptions,
+    Problem,
+    R1BCSOptions,
+    RFPIOptions,
+    SpikeSlab,
+    ThetaMixture,
+    solve,
+)
+from dilutron.data import Lesson, lesson
+from dilutron.metrics import auc, decibel, mse
 
 ALPHAS = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-METHODS = {
-    "ep": ("ep", EPOptions()),
-    "vamp": ("vamp", EPOptions()),
-    "amp": ("amp", AMPOptions()),
-    "grvamp": ("grvamp", GrVAMPOptions()),
-    "grvamp-paper": ("grvamp", GrVAMPOptions.paper()),
-    "r1bcs": ("r1bcs", R1BCSOptions()),
-}
+
+
+def methods(truth: Lesson) -> dict[str, tuple[str, object]]:
+    """Name to method and options; the greedy and convex ones are told what they must know."""
+    k, flips = int(np.count_nonzero(truth.teacher)), int(truth.flipped.sum())
+    return {
+        "ep": ("ep", EPOptions()),
+        "vamp": ("vamp", EPOptions()),
+        "amp": ("amp", AMPOptions()),
+        "grvamp": ("grvamp", GrVAMPOptions()),
+        "grvamp-paper": ("grvamp", GrVAMPOptions.paper()),
+        "r1bcs": ("r1bcs", R1BCSOptions()),
+        "rfpi": ("rfpi", RFPIOptions()),
+        "narfpi": ("narfpi", NARFPIOptions(flips=flips)),
+        "msp": ("msp", MSPOptions(k=k)),
+        "biht": ("biht", BIHTOptions(k=k)),
+        "aop": ("aop", AOPOptions(k=k, flips=flips)),
+        "aop_f": ("aop_f", AOPOptions(k=k, flips=flips)),
+    }
+
+
 # Seconds in the paper's Table 5 at these alphas: EP, grVAMP, R1BCS.
 PAPER = {
     "iid": {
@@ -41,12 +69,19 @@ def trial(patterns: str, alpha: float, instance: int) -> list[Row]:
     truth = lesson(128, alpha, rng_for("runtime", cell, instance), eta=0.95, patterns=patterns)
     problem = Problem.from_arrays(truth.X, truth.labels)
     rows = []
-    for name, (method, options) in METHODS.items():
+    for name, (method, options) in methods(truth).items():
         began = time.process_time()
         posterior = solve(problem, SpikeSlab(0.25), ThetaMixture(0.95), method=method, options=options)
         spent = time.process_time() - began
-        rows.append({**cell, "method": name, "seconds": spent, "iterations": posterior.n_iter,
-                     "status": posterior.status.value})  # fmt: skip
+        rows.append({
+            **cell,
+            "method": name,
+            "seconds": spent,
+            "iterations": posterior.n_iter,
+            "status": posterior.status.value,
+            "mse": mse(posterior.mean, truth.teacher),
+            "auc": auc(np.abs(posterior.mean), truth.teacher != 0.0),
+        })  # fmt: skip
     return rows
 
 
@@ -74,16 +109,17 @@ def main(instances: int, jobs: int) -> None:
             "paper_ratio_to_ep": theirs[at] / PAPER[patterns]["ep"][at] if theirs else "",
             "iterations_median": float(np.median([row["iterations"] for row in group])),
             "milliseconds_per_iteration": 1e3 * float(np.median([row["seconds"] / row["iterations"] for row in group])),
+            "mse_db": decibel(float(np.mean([row["mse"] for row in group]))),
+            "auc": float(np.mean([row["auc"] for row in group])),
             "converged": sum(row["status"] == "converged" for row in group),
             "instances": len(group),
         })  # fmt: skip
-    for patterns in ("iid", "mvn"):
-        large = [row for row in out if (row["patterns"], row["method"]) == (patterns, "r1bcs") and row["alpha"] >= 1.0]
-        fit = np.polyfit([r["alpha"] for r in large], [r["milliseconds_per_iteration"] for r in large], 1)
-        power = np.polyfit(
-            np.log([r["alpha"] for r in large]), np.log([r["milliseconds_per_iteration"] for r in large]), 1
-        )
-        print(f"R1BCS, {patterns}: {fit[1]:.3g} + {fit[0]:.3g} alpha ms an iteration; exponent of alpha {power[0]:.2f}")
+    for row in out:  # cost of an iteration grows as this power of alpha, from alpha = 1 on
+        alike = [
+            r for r in out if (r["patterns"], r["method"]) == (row["patterns"], row["method"]) and r["alpha"] >= 1.0
+        ]
+        alphas, costs = zip(*((r["alpha"], r["milliseconds_per_iteration"]) for r in alike), strict=True)
+        row["exponent_in_alpha"] = float(np.polyfit(np.log(alphas), np.log(costs), 1)[0])
     out.sort(key=lambda row: (row["patterns"], row["method"], row["alpha"]))
     table(out, tuple(out[0]))
     write("runtime", out)

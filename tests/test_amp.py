@@ -233,3 +233,34 @@ def test_patterns_that_are_nothing_but_means(X, labels):
     assert isinstance(posterior.status, Status)
     for name in ("mean", "std", "inclusion", "flip"):
         assert np.all(np.isfinite(getattr(posterior, name))), name
+
+
+def test_swinging_between_two_points_is_no_convergence():
+    """On this instance every second state is the same, and neighbours are far apart."""
+    problem, _ = teacher_problem(128, 4.0, seed=4, eta=0.95)
+    states = []
+    posterior = solve(problem, ThetaMixture(0.95), max_iter=300, callback=states.append)
+    last, before = states[-1].estimate.mean, states[-2].estimate.mean
+    assert np.max(np.abs(last - before)) > 0.1
+    assert posterior.status is Status.MAX_ITER
+
+
+def test_variances_must_come_to_rest_too():
+    problem = Problem.from_arrays([[1.0], [1.0]], [1, -1], strict=False)
+    posterior = solve(problem)
+    assert posterior.status is not Status.CONVERGED
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_weights_that_fall_to_zero_have_collapsed(damping):
+    rng = np.random.default_rng(0)
+    problem = Problem.from_arrays(rng.standard_normal((120, 20)), np.where(rng.random(120) < 0.5, 1, -1))
+    assert solve(problem, damping=damping).status is Status.COLLAPSED
+
+
+def test_a_damped_run_that_ends_early_returns_what_it_reached():
+    """The undamped change decides which state is best, not the small steps of the beginning."""
+    problem, _ = teacher_problem(20, 2.0, seed=1, eta=0.9)
+    early = solve(problem, ThetaMixture(0.9), damping=0.95, max_iter=100)
+    assert np.max(np.abs(early.mean)) > 1.0
+    assert solve(problem, ThetaMixture(0.9), damping=1 - 1e-6, max_iter=5).status is Status.MAX_ITER

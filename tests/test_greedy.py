@@ -189,7 +189,7 @@ BAD_OPTIONS = {
     "inner": (MSPOptions, {"k": 1, "inner": 0}, "inner must be a whole number"),
     "tol": (MSPOptions, {"k": 1, "tol": 0.0}, "tol must be a positive number"),
     "lam": (RFPIOptions, {"lam": -1.0}, "lam must be a positive number"),
-    "growth": (RFPIOptions, {"growth": 1.0}, "growth must be a number above 1"),
+    "growth": (RFPIOptions, {"growth": 1.0}, "growth must be above 1"),
     "growth a word": (RFPIOptions, {"growth": "fast"}, "growth must be a"),
     "levels": (NARFPIOptions, {"flips": 1, "levels": 0}, "levels must be a whole number"),
 }

@@ -218,3 +218,21 @@ def test_only_the_parameters_named_move():
     assert posterior.weights.rho == pytest.approx((posterior.inclusion.sum() + 0.1) / 60.2, rel=1e-4)
     with pytest.raises(ValueError, match="learn names 'sigma', which these priors do not have"):
         solve(problem, learn=("sigma",))
+
+
+def test_learning_on_problems_that_say_nothing_ends_in_a_status():
+    """The weights are driven to zero, and with them the slab; that is an ending, not an error."""
+    rng = np.random.default_rng(35)
+    n, m = int(rng.integers(1, 4)), int(rng.integers(2, 8))
+    problem = Problem.from_arrays(rng.standard_normal((m, n)), np.resize([1, -1, 1], m), strict=False)
+    posterior = solve(problem, learn=("rho", "lam", "eta"))
+    assert posterior.status is not Status.CONVERGED
+    assert np.all(np.isfinite(posterior.mean))
+
+
+def test_the_published_set_waits_as_long_as_the_published_program():
+    """Found by a reader: 200 iterations without progress, and convergence after 509."""
+    problem, _ = teacher_problem(64, 2.0, seed=16, patterns="mvn")
+    posterior = solve_by_name(problem, SpikeSlab(0.25), Theta(), "grvamp", GrVAMPOptions.paper())
+    assert posterior.status is Status.CONVERGED
+    assert posterior.n_iter > 400

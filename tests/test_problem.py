@@ -84,10 +84,26 @@ def test_loose_mode_lets_constants_and_one_class_through():
     constant = np.column_stack([X, np.ones(3)])
     problem = Problem.from_arrays(constant, [1, 1, 1], strict=False)
     np.testing.assert_array_equal(problem.X, constant)
-    with pytest.raises(ValueError, match="constant column"):
-        Problem.from_arrays(constant, Y, strict=False, standardize=True)
+    scaled = Problem.from_arrays(constant, Y, strict=False, standardize=True)
+    np.testing.assert_array_equal(scaled.X[:, 2], 0.0)
+    assert scaled.scale[2] == 1.0
     with pytest.raises(ValueError, match="X has the value nan"):
         Problem.from_arrays(with_value(np.nan), Y, strict=False)
+
+
+def test_an_empty_row_needs_an_intercept():
+    empty = Problem.from_arrays([[1.0, 2.0], [0.0, 0.0]], [1, -1], strict=False)
+    assert empty.signed(intercept=True).tolist() == [[1.0, 2.0, 1.0], [0.0, 0.0, -1.0]]
+    with pytest.raises(ValueError, match="row 1 of X is all zeros"):
+        empty.signed()
+
+
+def test_rows_that_count_twice_count_twice_in_the_mean():
+    rows = np.array([[1.0, 5.0], [2.0, 3.0], [4.0, -1.0]])
+    counted = Problem.from_arrays(rows, Y, standardize=True, copies=[1, 2, 3])
+    repeated = Problem.from_arrays(np.repeat(rows, [1, 2, 3], axis=0), np.repeat(Y, [1, 2, 3]), standardize=True)
+    np.testing.assert_allclose(counted.center, repeated.center, rtol=1e-12)
+    np.testing.assert_allclose(counted.scale, repeated.scale, rtol=1e-12)
 
 
 def test_one_pattern_is_a_problem_in_loose_mode():

@@ -81,10 +81,15 @@ class EPState(NamedTuple):
 
 def collapsed(here: Visit, blocks: Blocks) -> bool:
     """True where hard labels have driven the weights, the first block, to zero: that satisfies them all."""
+    where = blocks[0].where
+    return fallen(Gaussians(here.tilted.mean[where], here.tilted.var[where]), blocks)
+
+
+def fallen(weights: Gaussians, blocks: Blocks) -> bool:
+    """The same of these moments of the weights."""
     if not any(block.prior.hard for block in blocks):
         return False
-    where, prior = blocks[0].where, blocks[0].prior
-    power = (here.tilted.mean[where] ** 2 + here.tilted.var[where]) * prior.flat_precision()
+    power = (weights.mean**2 + weights.var) * blocks[0].prior.flat_precision()
     return float(np.mean(power)) < COLLAPSE
 
 

@@ -6,7 +6,7 @@ Q(w) is proportional to exp(-w'Aw/2 + b'w) with A = diag(tau_w) + X' diag(tau_y)
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,11 @@ class Covariance(NamedTuple):
     base: Vector
     root: Vector
     sign: Vector
+
+    @classmethod
+    def diagonal(cls, var: Vector) -> Self:
+        """Of independent weights."""
+        return cls(var, np.zeros((0, var.size)), np.zeros(0))
 
     def along(self, rows: Vector) -> Vector:
         """Variance of rows @ w, one value per row of `rows`, shape (n, N)."""

@@ -75,14 +75,18 @@ def solve(
     callback : callable, optional
         Sees every state; where it returns True the run stops.
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method must be one of {sorted(METHODS)}, got {method!r}")
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be made by Problem.from_arrays(X, labels), got {type(problem).__name__}")
-    if options is not None and not isinstance(options, OPTIONS[method]):
+    if options is not None and type(options) is not OPTIONS[method]:  # a subclass holds what this method would ignore
         raise ValueError(f"options for {method!r} must be {OPTIONS[method].__name__}(...), got {options!r}")
     known = inspect.signature(METHODS[method]).parameters
     extra = {"intercept": intercept, "start": start, "callback": callback}
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback must be a function of the state, got {callback!r}")
+    if start is not None and not isinstance(start, Posterior):
+        raise ValueError(f"start must be a Posterior, got {type(start).__name__}")
     given = {name: value for name, value in extra.items() if value is not None}
     for name in given:
         if name not in known:

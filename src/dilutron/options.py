@@ -10,7 +10,7 @@ import numpy as np
 def positive(**values: object) -> None:
     """Finite numbers above zero."""
     for name, value in values.items():
-        if not (_is_real(value) and 0.0 < float(value) < np.inf):  # type: ignore[arg-type]
+        if not 0.0 < _number(value) < np.inf:
             raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
@@ -24,14 +24,14 @@ def whole(at_least: int = 1, **values: object) -> None:
 def old_share(**values: object) -> None:
     """Damping: the weight of the old value."""
     for name, value in values.items():
-        if not (_is_real(value) and 0.0 <= float(value) < 1.0):  # type: ignore[arg-type]
+        if not 0.0 <= _number(value) < 1.0:
             raise ValueError(f"{name} is the weight of the old value, from 0 up to but not 1, got {value!r}")
 
 
 def one_of(known: tuple[str, ...], **values: object) -> None:
     """One of a few words."""
     for name, value in values.items():
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise ValueError(f"{name} must be one of {known}, got {value!r}")
 
 
@@ -45,9 +45,15 @@ def truth(**values: object) -> None:
 def names(**values: object) -> None:
     """A tuple of words; a lone string is the usual slip."""
     for name, value in values.items():
-        if not isinstance(value, (tuple, list)):
+        if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):
             raise ValueError(f"{name} must be a tuple of names, for example ({value!r},), got {value!r}")
 
 
-def _is_real(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def _number(value: object) -> float:
+    """As a float; not a number where it is none, or too large to be one."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return np.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return np.nan

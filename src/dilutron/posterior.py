@@ -48,6 +48,8 @@ class Posterior:
         The priors, with learned values in place.
     log_evidence : float or None
         Estimate of log P(labels | priors).
+    left_out : array of shape (M,) or None
+        Log probability of each label given all others, from its cavity.
     status : Status
     mismatch : float
         Largest undamped violation of moment matching at the end (for EP).
@@ -87,6 +89,7 @@ class Posterior:
     failures: int = 0
     invalid: int = 0
     sites: Sites | None = None
+    left_out: Vector | None = None
     source: Callable[[], Covariance] = field(default=_absent, repr=False)
 
     @property
@@ -178,7 +181,7 @@ class Posterior:
         from dilutron import __version__
 
         arrays: dict[str, Any] = {n: getattr(self, n) for n in ("mean", "std", "center", "scale")}
-        arrays |= {n: getattr(self, n) for n in ("inclusion", "flip") if getattr(self, n) is not None}
+        arrays |= {n: getattr(self, n) for n in ("inclusion", "flip", "left_out") if getattr(self, n) is not None}
         if self.sites is not None:
             arrays |= {"site_precision": self.sites.precision, "site_shift": self.sites.shift}
         if covariance and self.source is not _absent:
@@ -238,6 +241,7 @@ class Posterior:
             failures=int(facts["failures"]),
             invalid=int(facts["invalid"]),
             sites=sites,
+            left_out=arrays.get("left_out"),
             source=source,
         )
 

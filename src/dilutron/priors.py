@@ -12,6 +12,7 @@ from scipy.special import expit, log_ndtr
 from dilutron.special import Vector, decay, hazard, truncated
 
 TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
+FAINT = 1e-100  # a learned precision stays between this and its inverse
 PUSH = 64.0  # shift^2 / |precision| from which an improper label cavity counts: it leaves out less than exp(-32)
 
 
@@ -155,7 +156,8 @@ class SpikeSlab(Prior):
             new = replace(new, rho=_plain(odds / (1.0 + odds)))
         if "lam" in names:
             power = np.sum(present * self.lam * (slab.mean**2 + slab.var))
-            new = replace(new, lam=_plain(self.lam * (present.sum() / power)))
+            gain = present.sum() / max(power, np.finfo(np.float64).tiny)  # weights may all have been driven to zero
+            new = replace(new, lam=_plain(np.clip(self.lam * gain, FAINT, 1.0 / FAINT)))
         return new
 
     def _log_odds(self, cavity: Gaussians) -> Vector:

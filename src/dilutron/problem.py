@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dilutron.priors import Prior
 from dilutron.special import Vector
@@ -43,6 +44,7 @@ class Problem:
         names: Sequence[str] | None = None,
         standardize: bool = False,
         strict: bool = True,
+        copies: Any = None,
     ) -> Self:
         """Check the data, and say what is wrong with them and where.
 
@@ -57,8 +59,10 @@ class Problem:
         standardize : bool
             Give every column mean 0 and standard deviation 1.
         strict : bool
-            Refuse constant columns and labels of one class only. `False` lets both through, as short runs of a
-            recurrent network need; a constant column then cannot be standardized.
+            Refuse constant columns, empty rows and labels of one class only. `False` lets them through, as short runs
+            of a recurrent network need. A constant column that is standardized becomes zero.
+        copies : array-like of shape (M,), optional
+            How often each row counts when columns are standardized.
         """
         patterns = _patterns(X)
         n_patterns, n_features = patterns.shape
@@ -73,20 +77,25 @@ class Problem:
                 " what can be squared and summed: rescale the column."
             )
         constant = np.flatnonzero(low == high)
-        if constant.size and (strict or standardize):
+        if constant.size and strict:
             raise ValueError(
                 f"X has {constant.size} constant column(s), the first is {named[constant[0]]!r} (column {constant[0]}):"
-                " a constant says nothing about the labels. Drop such columns, or pass strict=False to keep them"
-                " (without standardize)."
+                " a constant says nothing about the labels. Drop such columns, or pass strict=False to keep them."
             )
         center, scale = np.zeros(n_features), np.ones(n_features)
         if standardize:
-            center, scale = patterns.mean(axis=0), patterns.std(axis=0)
+            center, scale = _moments(patterns, low == high, copies)
             patterns = (patterns - center) / scale
-        empty = np.flatnonzero(~np.any(patterns, axis=1))
+        problem = cls(patterns, checked, named, center, scale)
+        if strict:
+            problem.refuse_empty_rows()
+        return problem
+
+    def refuse_empty_rows(self) -> None:
+        """ValueError where a row is all zeros: without an intercept its label tells nothing."""
+        empty = np.flatnonzero(~np.any(self.X, axis=1))
         if empty.size:
             raise ValueError(f"row {empty[0]} of X is all zeros, so its label tells nothing: drop it.")
-        return cls(patterns, checked, named, center, scale)
 
     def signed(self, *, intercept: bool = False) -> Vector:
         """Every pattern times its label, Eq. (3), with a last column for the intercept where wanted."""
@@ -95,6 +104,8 @@ class Problem:
         np.multiply(self.X, self.labels[:, None], out=design[:, :n_features])  # Eq. (3)
         if intercept:
             design[:, -1] = self.labels
+        else:
+            self.refuse_empty_rows()
         return design
 
     def check_priors(
@@ -135,6 +146,14 @@ def learnable(names: Sequence[str], *priors: Prior) -> frozenset[str]:
                 f"learn names {name!r}, whose start is infinite: give a finite one, such as Probit(beta=1)."
             )
     return frozenset(names)
+
+
+def _moments(patterns: Vector, constant: NDArray[np.bool_], copies: Any) -> tuple[Vector, Vector]:
+    """Mean and standard deviation of the columns; 1 where a column has none."""
+    center = np.average(patterns, axis=0, weights=copies)
+    center[constant] = patterns[0, constant]  # an average of equal values may miss them by a rounding error
+    scale = np.sqrt(np.average((patterns - center) ** 2, axis=0, weights=copies))
+    return center, np.where(scale > 0.0, scale, 1.0)
 
 
 def _patterns(X: Any) -> Vector:

@@ -214,5 +214,6 @@ def _posterior(method: str, problem: Problem, gaussian: Gaussian, learned: Learn
         failures=settled.failures,
         invalid=settled.invalid,
         sites=here.sites,
+        left_out=here.tilted.log_z[labels.where],
         source=partial(gaussian.covariance, all_copies(here.sites, state.blocks)),
     )

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dilutron.ep import Block, Blocks
+from dilutron.ep import Block, Blocks, fallen
 from dilutron.gaussian import Covariance
 from dilutron.ladder import Mark
 from dilutron.learning import drift, em, improved, ready
-from dilutron.loop import iterate
+from dilutron.loop import Status, iterate
 from dilutron.options import names, old_share, positive, truth, whole
 from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
@@ -32,7 +32,8 @@ class AMPOptions:
     Parameters
     ----------
     tol : float
-        Converged when a step changes no mean by more than this, in units of the prior's standard deviation.
+        Converged when an undamped step would change no mean by more than this, in units of the prior's standard
+        deviation, no variance relatively, and no parameter that is learned.
     max_iter : int
     damping : float
         Weight of the old message. 0 is the published algorithm, which diverges on correlated patterns.
@@ -40,7 +41,8 @@ class AMPOptions:
         Take the mean of rows and columns out of the patterns and carry it by two more weights and labels
         (Vila, Schniter, Rangan, Krzakala, Zdeborova 2015). For patterns with a common offset.
     learn : tuple of str
-        Parameters to learn by EM, one update a step: "rho", "eta", "lam" or "beta".
+        Parameters to learn by EM, one update a step: "rho", "eta", "lam" or "beta". The start of eta is kept between
+        0.6 and 0.98. There is no path of expected sizes as in EP: with few patterns a bad start of rho may stay bad.
     """
 
     tol: float = 1e-4
@@ -113,7 +115,7 @@ def init(channel: Channel, blocks: Blocks) -> AMPState:
     """No label has been heard."""
     n_rows, n_columns = channel.design.shape
     prior_var = np.broadcast_to(1.0 / np.asarray(blocks[0].prior.flat_precision()), channel.size[1])
-    extra = np.full(n_columns - prior_var.size, prior_var.sum())
+    extra = np.full(n_columns - prior_var.size, prior_var.mean())
     estimate = Gaussians(np.zeros(n_columns), np.concatenate([prior_var, extra]))
     silent, n_cavities = np.zeros(n_rows), sum(channel.size)
     cavity = Gaussians(np.zeros(n_cavities), np.full(n_cavities, prior_var.max() / UNHEARD))
@@ -145,11 +147,22 @@ def step(state: AMPState, channel: Channel, damping: float, learned: frozenset[s
     )
     blocks = improved(blocks, cavity, learned, em) if learned else blocks
     unit = np.sqrt(np.asarray(blocks[0].prior.flat_precision()))
-    moved = float(np.max(np.abs(estimate.mean - state.anchor)[:n_features] * unit))
     lost = not np.mean((estimate.mean[:n_features] * unit) ** 2) < BLOWN_UP
-    error = max(moved, drift(state.blocks, blocks, learned))
+    error = max(_moved(old, estimate, unit, n_features) / (1.0 - damping), drift(state.blocks, blocks, learned))
     error = error if np.isfinite(error) else np.inf
-    return AMPState(blocks, estimate, anchor, field_var, force, stiffness, cavity, error, lost)
+    failed = lost or fallen(_own(estimate, n_features), blocks)
+    return AMPState(blocks, estimate, anchor, field_var, force, stiffness, cavity, error, failed)
+
+
+def _moved(old: Gaussians, new: Gaussians, unit: Vector, n_features: int) -> float:
+    """The largest change of a mean, in units of its prior's standard deviation, or of a variance, relatively."""
+    means = np.abs(new.mean - old.mean)[:n_features] * unit
+    return float(np.max([means, np.abs(new.var / old.var - 1.0)[:n_features]]))
+
+
+def _own(estimate: Gaussians, n_features: int) -> Gaussians:
+    """Without the two weights that carry the means."""
+    return Gaussians(estimate.mean[:n_features], estimate.var[:n_features])
 
 
 def _pull(channel: Channel, anchor: Vector, force: Vector, stiffness: Vector, weights: Prior) -> Gaussians | None:
@@ -204,7 +217,7 @@ def solve(
     hear = partial(step, channel=channel, damping=options.damping, learned=learned)
     run = iterate(hear, hear(init(channel, blocks)), tol=options.tol, max_iter=options.max_iter, callback=callback)
     end = run.best
-    mean, var = (part[:n_features] for part in end.estimate)
+    mean, var = _own(end.estimate, n_features)
     return Posterior(
         method="amp",
         mean=mean,
@@ -214,12 +227,12 @@ def solve(
         weights=end.blocks[0].prior,
         labels=end.blocks[1].prior,
         log_evidence=None,
-        status=run.status,
+        status=Status.COLLAPSED if fallen(_own(run.last.estimate, n_features), end.blocks) else run.status,
         mismatch=end.error,
         trace=tuple(Mark("amp", error) for error in run.trace),
         seconds=time.perf_counter() - began,
         names=problem.names,
         center=problem.center,
         scale=problem.scale,
-        source=lambda: Covariance(var, np.zeros((0, n_features)), np.zeros(0)),
+        source=lambda: Covariance.diagonal(var),
     )

@@ -15,11 +15,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.linalg import svd
 
-from dilutron.ep import MARGIN, Block, Blocks
+from dilutron.ep import MARGIN, Block, Blocks, fallen
 from dilutron.gaussian import Covariance
 from dilutron.ladder import Mark
 from dilutron.learning import drift, em, improved, ready
-from dilutron.loop import iterate
+from dilutron.loop import Status, iterate
 from dilutron.options import names, old_share, one_of, positive, whole
 from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
@@ -38,7 +38,7 @@ class GrVAMPOptions:
     max_iter : int
         Outer iterations at most.
     inner_iter : int
-        Rounds of the inner module at most, taken in pairs.
+        Rounds of the inner module at most, rounded up to pairs.
     inner_tol : float
         The inner module leaves when a pair of rounds moves no weight by more than this, in units of its prior's
         standard deviation.
@@ -49,7 +49,9 @@ class GrVAMPOptions:
         Converged when both modules agree on the moments of weights and fields, as in EP; or, as published, when an
         outer iteration hardly changes the weights (mean absolute change), which a swinging inner module can pass.
     learn : tuple of str
-        Parameters to learn by EM, one update an outer iteration: "rho", "eta", "lam" or "beta".
+        Parameters to learn by EM, one update an outer iteration: "rho", "eta", "lam" or "beta"; `tol` bounds their
+        change too. The start of eta is kept between 0.6 and 0.98. There is no path of expected sizes as in EP: with few
+        patterns a bad start of rho may stay bad.
     patience : int
         Outer iterations without a new smallest error after which the run gives up, as MAX_ITER.
     """
@@ -71,10 +73,9 @@ class GrVAMPOptions:
         names(learn=self.learn)
 
     @classmethod
-    def paper(cls, tol: float = 1e-8, patience: int = 200) -> Self:
+    def paper(cls, tol: float = 1e-8) -> Self:
         """The settings of the paper: 1000 outer and 2000 inner iterations, no damping, the change as the rule."""
-        inner_tol = min(tol, 1e-8)
-        return cls(tol, 1000, inner_iter=2000, inner_tol=inner_tol, damping=0.0, stop="change", patience=patience)
+        return cls(tol, 1000, inner_iter=2000, inner_tol=1e-8, damping=0.0, stop="change", patience=1000)
 
 
 class Site(NamedTuple):
@@ -107,7 +108,11 @@ class Design(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """VAMP for measured fields: the cavity (r1, 1/gamma1) of the weights, and what the prior makes of it."""
+    """VAMP for measured fields: the cavity (r1, 1/gamma1) of the weights, and what the prior made of the one before.
+
+    At a fixed point the two cavities are the same. While the module swings they are not: means, which are the prior's,
+    and inclusion probabilities, which are the cavity's, then belong to its two ends.
+    """
 
     cavity: Gaussians
     tilted: Gaussians
@@ -290,12 +295,12 @@ def solve(
         weights=end.blocks[0].prior,
         labels=end.blocks[1].prior,
         log_evidence=None,
-        status=run.status,
+        status=Status.COLLAPSED if fallen(run.last.inner.tilted, end.blocks) else run.status,
         mismatch=end.mismatch,
         trace=tuple(Mark("grvamp", error) for error in run.trace),
         seconds=time.perf_counter() - began,
         names=problem.names,
         center=problem.center,
         scale=problem.scale,
-        source=lambda: Covariance(var, np.zeros((0, n_features)), np.zeros(0)),
+        source=lambda: Covariance.diagonal(var),
     )

@@ -67,8 +67,11 @@ class RFPIOptions:
     def __post_init__(self) -> None:
         positive(lam=self.lam, growth=self.growth, step=self.step, tol=self.tol)
         whole(levels=self.levels, inner=self.inner, max_iter=self.max_iter)
-        if self.growth <= 1.0:
-            raise ValueError(f"growth must be a number above 1, got {self.growth!r}")
+        for name, low, high in (("lam", 1e-9, 1e9), ("growth", 1.0, 100.0), ("step", 0.0, 2.0), ("tol", 0.0, 1.0)):
+            if not low < getattr(self, name) <= high:
+                raise ValueError(f"{name} must be above {low:g} and at most {high:g}, got {getattr(self, name)!r}")
+        if self.lam * self.growth**self.levels > 1e100:
+            raise ValueError(f"levels must be fewer, or growth smaller: {self.levels} levels end beyond lam = 1e100")
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ class NARFPIOptions(RFPIOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         needed(self, "flips", "the number of wrong labels", at_least=0)
+        if self.flips and self.levels < 2:
+            raise ValueError("levels must be at least 2: which labels are wrong is looked for from the second on")
 
 
 class Descent(NamedTuple):

@@ -38,7 +38,7 @@ class Item:
     title : str
     sweeps : tuple of Sweep
     draw : str
-        What is drawn from the rows: a name in `dilutron.plots`.
+        What is drawn from the rows: a name in `dilutron.plots.PICTURES`.
     """
 
     name: str
@@ -80,39 +80,40 @@ NOISY = teacher(eta=0.95, patterns=BOTH, method=("ep", "grvamp", "r1bcs"))
 NOISY_AS_PUBLISHED = teacher(eta=0.95, patterns=BOTH, method="grvamp-paper")
 NOISIER = teacher(eta=0.9, patterns=BOTH, method=("ep", "grvamp", "r1bcs"))
 CORRELATED = teacher(patterns="mvn", method=("ep", "grvamp", "grvamp-paper"))
+DIVERGING = teacher(patterns="mvn", method="amp")
 
 ITEMS = {
     item.name: item
     for item in (
         Item(
             "figure-2",
-            "MSE against alpha, i.i.d. patterns, noiseless",
+            "i.i.d. patterns, noiseless: MSE",
             (teacher(method=("ep", "amp", "grvamp")),),
             "errors",
         ),
-        Item("figure-3", "Correlated patterns, noiseless: ROC, sensitivity and MSE", (CORRELATED,), "selection"),
+        Item("figure-3", "Correlated patterns, noiseless: ROC, sensitivity and MSE", (CORRELATED,), "selection_errors"),
         Item(
             "table-1",
-            "Share of converged runs, correlated patterns, noiseless",
-            (CORRELATED, teacher(n=256, patterns="mvn", method=("ep", "grvamp", "grvamp-paper"))),
+            "Correlated patterns, noiseless: fraction of converged runs",
+            (CORRELATED, DIVERGING, teacher(n=256, patterns="mvn", method=("ep", "grvamp", "grvamp-paper"))),
             "convergence",
         ),
-        Item("table-2", "Learned rho, noiseless", (learning(alpha=(2.0, 3.0, 4.0, 5.0, 6.0)),), "learned"),
+        Item("table-2", "Noiseless: learned rho", (learning(alpha=(2.0, 3.0, 4.0, 5.0, 6.0)),), "learned"),
         Item("figure-4", "Mislabelled examples: ROC and sensitivity", (NOISY,), "selection"),
         Item("table-3", "Mislabelled examples: AUC", (NOISY, NOISY_AS_PUBLISHED), "areas"),
         Item("figure-5", "Mislabelled examples: MSE", (NOISY, NOISIER), "errors"),
         Item(
             "table-4",
-            "Learned eta and rho, mislabelled examples",
+            "Mislabelled examples: learned eta and rho",
             (learning(eta=0.95, alpha=(2.5, 3.0, 4.0, 5.0, 6.0)),),
             "learned",
         ),
-        Item("table-5", "Run times, mislabelled examples", (NOISY, NOISY_AS_PUBLISHED), "times"),
+        Item("table-5", "Mislabelled examples: run times", (NOISY, NOISY_AS_PUBLISHED), "times"),
         Item(
             "figure-6",
             "Recurrent network: ROC and MSE",
             (network(dynamics=("synchronous", "sweep", "distance"), method=("ep", "grvamp")),),
-            "selection",
+            "recurrent",
         ),
         Item(
             "table-6",

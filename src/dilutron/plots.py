@@ -1,0 +1,425 @@
+"""Figures from rows alone. One function per kind draws on the Axes it is given; `picture` puts them together.
+
+Rows are dicts as the experiments write them; columns that a kind of figure needs and a row lacks leave the row out.
+Nothing here touches pyplot or the global settings of matplotlib.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dilutron.metrics import (
+    average,
+    convergence_fraction,
+    decibel,
+    ideal_sensitivity,
+    mean_curve,
+    roc,
+    sensitivity,
+)
+from dilutron.special import Vector
+
+try:
+    import matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+except ImportError as error:  # pragma: no cover
+    raise ImportError("figures need matplotlib: pip install dilutron[plot]") from error
+
+Row = dict[str, Any]
+
+
+class Style(NamedTuple):
+    """How a method looks in every figure."""
+
+    label: str
+    color: str
+    marker: str
+
+
+# Colours of Okabe and Ito, which all kinds of colour vision tell apart; the marker says the same again.
+STYLES = {
+    "ep": Style("EP", "#0072B2", "o"),
+    "grvamp": Style("grVAMP", "#D55E00", "s"),
+    "grvamp-paper": Style("grVAMP, the paper's settings", "#E69F00", "D"),
+    "amp": Style("1-bit AMP", "#009E73", "^"),
+    "r1bcs": Style("R1BCS", "#CC79A7", "v"),
+    "vamp": Style("VAMP", "#56B4E9", "P"),
+    "ep-paper": Style("EP, the paper's settings", "#000000", "X"),
+}
+PUBLISHED_AS = {"grvamp": "grvamp-paper"}  # the paper's numbers have the colour of the runs with its settings
+LINES = (":", "--", "-")  # from few patterns to many
+GREY = "0.35"
+ALPHA = r"$\alpha$"
+TEXT, SMALL = 8.0, 7.0  # points, at the width of a page
+PANEL = (3.5, 2.75)  # inches
+PATTERNS = {"iid": "i.i.d. patterns", "mvn": "correlated patterns"}
+DYNAMICS = {
+    "synchronous": "synchronous updates",
+    "sweep": "asynchronous, full sweeps",
+    "distance": "asynchronous, $d_H = 10$",
+}
+
+
+def style_of(method: str) -> Style:
+    """The look of a method, of unknown ones too."""
+    return STYLES.get(method, Style(method, "#000000", "."))
+
+
+def errors(rows: Sequence[Row], ax: Axes, inset: str | None = "linear") -> Axes:
+    """Mean squared error in dB against alpha.
+
+    The mean is taken first, then the decibels, as in the paper; so are the error bars (one standard error of the mean).
+
+    Parameters
+    ----------
+    rows : sequence of dict
+    ax : Axes
+    inset : {"linear", "convergence", None}
+        The same on a linear scale, or the fraction of converged runs, in the upper right corner.
+    """
+    right = [-np.inf]
+    for method, points in _series(rows, "mse"):
+        level = [decibel(mean) if mean > 0.0 else np.nan for mean in points.mean]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bars = 10.0 / np.log(10.0) * points.error / points.mean
+        _line(ax, method, points.alpha, level, bars)
+        right += [y for x, y in zip(points.alpha, level, strict=True) if x >= 2.5 and np.isfinite(y)]
+    _dress(ax, ALPHA, "MSE (dB)")
+    if inset is not None and ax.lines:
+        low, high = ax.get_ylim()
+        if np.isfinite(max(right)):  # room for the inset above the curves
+            high = max(high, low + (max(right) - low) / 0.45)
+        ax.set_ylim(low, high)
+        small = ax.inset_axes((0.57, 0.55, 0.42, 0.36))
+        if inset == "linear":
+            for method, points in _series(rows, "mse"):
+                _line(small, method, points.alpha, points.mean, points.error, size=2.5)
+            small.set_title("MSE, linear", fontsize=SMALL, pad=2)
+            small.set_ylim(bottom=0.0)
+        else:
+            convergence(rows, small)
+            small.set_title("fraction converged", fontsize=SMALL, pad=2)
+            for line in small.lines:
+                line.set_markersize(2.5)
+        small.set(xlabel="", ylabel="")
+        small.tick_params(labelsize=SMALL - 1, length=2, pad=1)
+    return ax
+
+
+def curves(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None = None, by: str = "ranks") -> Axes:
+    """ROC curves of the choice of weights: mean and a band of one standard error, methods by colour, alphas by line.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+    ax : Axes
+    alphas : sequence of float, optional
+        The smallest, the middle and the largest of the rows' where absent.
+    by : {"ranks", "ranks_inclusion"}
+        Weights in order of their size, or of their inclusion probability.
+    """
+    ax.plot((0, 1), (0, 1), color="0.8", linewidth=0.8, zorder=1)
+    for group in _few(rows, ax, alphas, by):
+        n_negative = group.truths.shape[1] - int(group.truths[0].sum())
+        grid = np.linspace(0.0, 1.0, n_negative + 1)
+        order = -np.arange(group.truths.shape[1])
+        band = mean_curve([roc(order, truth).at(grid) for truth in group.truths])
+        # The upright piece above 0 has no width on this grid: begin at the origin.
+        _band(ax, group, np.append(0.0, grid), np.append(0.0, band.mean), np.append(0.0, band.error))
+    return _dress(ax, "false positive rate", "true positive rate")
+
+
+def sensitivities(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None = None, by: str = "ranks") -> Axes:
+    """Fraction of the true weights among the first k against k, beside the ideal choice; otherwise like `curves`."""
+    ideal: set[tuple[int, int]] = set()
+    for group in _few(rows, ax, alphas, by):
+        n = group.truths.shape[1]
+        band = mean_curve([sensitivity(-np.arange(n), truth) for truth in group.truths])
+        _band(ax, group, np.arange(n + 1), band.mean, band.error)
+        ideal.add((n, int(group.truths[0].sum())))
+    for n, n_positive in sorted(ideal)[:1]:
+        best = ideal_sensitivity(n, n_positive)
+        ax.plot(np.arange(n + 1), best, color="0.6", linewidth=1.6, zorder=1, label="ideal choice")
+    return _dress(ax, "weights selected", "true positive rate")
+
+
+def convergence(rows: Sequence[Row], ax: Axes, published: Iterable[Row] = ()) -> Axes:
+    """Fraction of converged runs against alpha, and the paper's."""
+    for method, group in _by(rows, "method"):
+        points = [
+            (alpha, *convergence_fraction([row["status"] == "converged" for row in some]))
+            for alpha, some in _by(group, "alpha")
+        ]
+        _line(ax, method, *np.transpose(points))
+    _printed(ax, published, "converged")
+    ax.set_ylim(-0.04, 1.06)
+    return _dress(ax, ALPHA, "fraction converged")
+
+
+def learned(rows: Sequence[Row], ax: Axes, parameter: str = "rho", published: Iterable[Row] = ()) -> Axes:
+    """Learned `rho` or `eta` against alpha, beside the truth and the paper's."""
+    for method, points in _series(rows, f"{parameter}_learned"):
+        _line(ax, method, points.alpha, points.mean, points.error)
+    # Flips are counted out: the share of right labels depends a little on the number of patterns.
+    _, truth = next(_series([{**row, "method": ""} for row in rows], {"rho": "rho", "eta": "right"}[parameter]), _NONE)
+    if truth is not None:
+        ax.plot(truth.alpha, truth.mean, color=GREY, linewidth=1.0, zorder=1, label="truth")
+    _printed(ax, published, parameter)
+    return _dress(ax, ALPHA, rf"learned $\{parameter}$")
+
+
+def areas(rows: Sequence[Row], ax: Axes, column: str = "auc", published: Iterable[Row] = ()) -> Axes:
+    """Area under the ROC curve against alpha, and the paper's."""
+    for method, points in _series(rows, column):
+        _line(ax, method, points.alpha, points.mean, points.error)
+    _printed(ax, published, "auc")
+    return _dress(ax, ALPHA, "AUC")
+
+
+def times(rows: Sequence[Row], ax: Axes, ratio: bool = False, published: Iterable[Row] = ()) -> Axes:
+    """Run times against alpha on a logarithmic scale, and the paper's; as a `ratio`, both in units of EP's."""
+    series = dict(_series(rows, "cpu_seconds"))
+    base = {a: mean for a, mean, _ in zip(*series["ep"], strict=True)} if "ep" in series else {}
+    for method, points in series.items():
+        if not ratio:
+            _line(ax, method, points.alpha, points.mean, points.error)
+        elif shared := [i for i, alpha in enumerate(points.alpha) if base.get(alpha)]:
+            unit = np.array([base[points.alpha[i]] for i in shared])
+            _line(ax, method, points.alpha[shared], points.mean[shared] / unit, points.error[shared] / unit)
+    told = [row for row in published if row["quantity"] == "seconds"]
+    if ratio:
+        unit_of = {row["alpha"]: row["value"] for row in told if row["method"] == "ep"}
+        told = [
+            {**row, "value": row["value"] / unit_of[row["alpha"]], "se": row["se"] / unit_of[row["alpha"]]}
+            for row in told
+            if row["alpha"] in unit_of
+        ]
+    _printed(ax, told, "seconds")
+    ax.set_yscale("log")
+    return _dress(ax, ALPHA, "run time / EP's" if ratio else "CPU time (s)")
+
+
+def picture(draw: str, rows: Sequence[Row], title: str = "", published: Sequence[Row] = ()) -> Figure:
+    """One whole figure: a panel for every setting (patterns or dynamics, N, eta) and every view of it.
+
+    Parameters
+    ----------
+    draw : str
+        A name in `PICTURES`.
+    rows : sequence of dict
+    title : str
+    published : sequence of dict
+        The paper's numbers, where it prints any.
+    """
+    if draw not in PICTURES:
+        raise ValueError(f"draw must be one of {', '.join(PICTURES)}, got {draw!r}")
+    panels = [
+        (_name(setting), view)
+        for setting, group in _settings(rows)
+        for view in PICTURES[draw](group, [row for row in published if _setting(row) == setting])
+    ]
+    if not panels:
+        raise ValueError("there are no rows to draw")
+    columns = min(2, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(PANEL[0] * max(columns, 1.3), PANEL[1] * lines + 0.9), layout="constrained")
+    grid = figure.add_gridspec(lines, 2 * columns)
+    for place, (name, view) in enumerate(panels):
+        line, column = divmod(place, columns)
+        odd = columns == 2 and place == len(panels) - 1 and column == 0  # alone on its line: in the middle
+        ax = figure.add_subplot(grid[line, 2 * column + odd : 2 * column + odd + 2])
+        view(ax)
+        ax.set_title(name, fontsize=TEXT)
+    figure.suptitle("\n".join(filter(None, (title, _instances(rows)))), fontsize=TEXT + 1)
+    handles = {
+        label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    if handles:
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=min(4, len(handles)),
+            fontsize=TEXT, frameon=False, handlelength=2.6,
+        )  # fmt: skip
+    return figure
+
+
+def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
+    """Write a figure, the format by the ending of the name; the file is there whole or not at all, and repeatable."""
+    target = Path(path)
+    scratch = target.with_name(f".{target.stem}.part{target.suffix}")
+    undated = {"Date": None} if target.suffix == ".svg" else None
+    try:
+        with matplotlib.rc_context({"svg.hashsalt": "dilutron"}):  # names inside are random otherwise
+            figure.savefig(scratch, dpi=dpi, metadata=undated)
+        os.replace(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return target
+
+
+View = Callable[[Axes], Axes]
+
+
+def _selection(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
+    return [lambda ax: curves(rows, ax), lambda ax: sensitivities(rows, ax)]
+
+
+def _parameters(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
+    names = ("rho", "eta") if any(row["eta"] < 1.0 for row in rows) else ("rho",)
+    return [partial(lambda ax, name: learned(rows, ax, name, published), name=name) for name in names]
+
+
+PICTURES: dict[str, Callable[[Sequence[Row], Sequence[Row]], list[View]]] = {
+    "errors": lambda rows, published: [lambda ax: errors(rows, ax)],
+    "selection": _selection,
+    "selection_errors": lambda rows, published: [*_selection(rows, published), lambda ax: errors(rows, ax)],
+    "recurrent": lambda rows, published: [
+        lambda ax: curves(rows, ax),
+        lambda ax: errors(rows, ax, inset="convergence"),
+    ],
+    "convergence": lambda rows, published: [lambda ax: convergence(rows, ax, published)],
+    "learned": _parameters,
+    "areas": lambda rows, published: [lambda ax: areas(rows, ax, published=published)],
+    "times": lambda rows, published: [
+        lambda ax: times(rows, ax, published=published),
+        lambda ax: times(rows, ax, ratio=True, published=published),
+    ],
+}
+
+
+class _Points(NamedTuple):
+    alpha: Vector
+    mean: Vector
+    error: Vector
+
+
+class _Group(NamedTuple):
+    """Rows of one method and one alpha: which places of each ranking hold true weights, shape (instances, N)."""
+
+    method: str
+    line: str
+    truths: Any
+
+
+_NONE: tuple[str, _Points | None] = ("", None)
+
+
+def _setting(row: Row) -> tuple[Any, ...]:
+    return row.get("patterns") or "", row.get("dynamics") or "", row["n"], row["eta"]
+
+
+def _settings(rows: Sequence[Row]) -> list[tuple[tuple[Any, ...], list[Row]]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(_setting(row), []).append(row)
+    return list(found.items())
+
+
+def _name(setting: tuple[Any, ...]) -> str:
+    patterns, dynamics, n, eta = setting
+    where = PATTERNS.get(patterns, patterns) or DYNAMICS.get(dynamics, dynamics)
+    return ", ".join(filter(None, (where, f"$N = {n}$", rf"$\eta = {eta:g}$" if eta < 1.0 else "")))
+
+
+def _by(rows: Iterable[Row], column: str) -> list[tuple[Any, list[Row]]]:
+    """Rows by a column's values: methods in the order of `STYLES`, numbers from small to large."""
+    found: dict[Any, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row[column], []).append(row)
+    order = {method: place for place, method in enumerate(STYLES)}
+    if column == "method":
+        return sorted(found.items(), key=lambda pair: (order.get(pair[0], len(order)), pair[0]))
+    return sorted(found.items())
+
+
+def _series(rows: Sequence[Row], column: str) -> Iterator[tuple[str, _Points]]:
+    """Mean and standard error of a column's finite values at each alpha; no point where there are none."""
+    for method, group in _by(rows, "method"):
+        points = []
+        for alpha, some in _by(group, "alpha"):
+            values = [row[column] for row in some if row.get(column) is not None and np.isfinite(row[column])]
+            if values:
+                points.append((alpha, *average(values)))
+        if points:
+            yield method, _Points(*np.transpose(points))
+
+
+def _few(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None, by: str) -> Iterator[_Group]:
+    """Rankings of a few alphas, each with a line of its own; a ranking of NaNs says nothing."""
+    usable = [row for row in rows if row.get(by) and np.isfinite(row["auc"])]
+    known = sorted({row["alpha"] for row in usable})
+    if alphas is None:
+        alphas = sorted({known[0], known[len(known) // 2], known[-1]}) if known else ()
+    shown = [alpha for alpha in known if alpha in alphas]
+    lines = dict(zip(shown, (LINES * len(shown))[-len(shown) :] if shown else (), strict=False))
+    for method, group in _by((row for row in usable if row["alpha"] in lines), "method"):
+        for alpha, some in _by(group, "alpha"):
+            yield _Group(method, lines[alpha], np.array([_places(row, by) for row in some]))
+        ax.plot([], [], color=style_of(method).color, linewidth=1.2, label=style_of(method).label)
+    for alpha in shown:
+        ax.plot([], [], color=GREY, linestyle=lines[alpha], linewidth=1.2, label=rf"$\alpha = {alpha:g}$")
+
+
+def _places(row: Row, by: str) -> Any:
+    """Which places of the ranking hold true weights; a perceptron of a network has no weight on itself."""
+    truth = np.zeros(row["n"] - ("dynamics" in row), dtype=bool)
+    truth[[int(place) for place in row[by].split()]] = True
+    return truth
+
+
+def _line(ax: Axes, method: str, alpha: Any, mean: Any, error: Any, size: float = 4.5) -> None:
+    style = style_of(method)
+    ax.errorbar(
+        alpha, mean, yerr=np.nan_to_num(error), label=style.label, color=style.color, marker=style.marker,
+        # Curves often coincide: open markers show what lies below, and EP's are the smaller.
+        markersize=size - (method == "ep"), markerfacecolor=style.color if method == "ep" else "none",
+        linewidth=1.1, elinewidth=0.9, capsize=1.5, zorder=4 if method == "ep" else 3,
+    )  # fmt: skip
+
+
+def _band(ax: Axes, group: _Group, x: Any, mean: Any, error: Any) -> None:
+    style = style_of(group.method)
+    ax.plot(x, mean, color=style.color, linestyle=group.line, linewidth=1.2, zorder=4 if group.method == "ep" else 3)
+    low, high = mean - np.nan_to_num(error), mean + np.nan_to_num(error)
+    ax.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0)
+
+
+def _printed(ax: Axes, published: Iterable[Row], quantity: str) -> None:
+    """The paper's numbers: crosses in the method's colour."""
+    for method, rows in _by((row for row in published if row["quantity"] == quantity), "method"):
+        style = style_of(PUBLISHED_AS.get(method, method))
+        ax.errorbar(
+            [row["alpha"] for row in rows], [row["value"] for row in rows],
+            yerr=np.nan_to_num([row["se"] for row in rows]), label=f"{STYLES[method].label} in the paper",
+            color=style.color, marker="x", markersize=5, linestyle="none", elinewidth=0.8, zorder=5,
+        )  # fmt: skip
+
+
+def _instances(rows: Sequence[Row]) -> str:
+    """How many instances there are to a point."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        cell = (*_setting(row), row["alpha"], row["method"])
+        counts[cell] = counts.get(cell, 0) + 1
+    low, high = (min(counts.values()), max(counts.values())) if counts else (0, 0)
+    return f"{low} to {high} instances per point" if low < high else f"{low} instance{'s' * (low != 1)} per point"
+
+
+def _dress(ax: Axes, x: str, y: str) -> Axes:
+    if x == ALPHA:
+        _, last = ax.get_xlim()
+        ax.set_xlim(0.0, max(last, 1.0))
+    ax.set_xlabel(x, fontsize=TEXT, labelpad=2)
+    ax.set_ylabel(y, fontsize=TEXT, labelpad=2)
+    ax.tick_params(labelsize=SMALL)
+    ax.grid(True, color="0.92", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax
