@@ -53,7 +53,7 @@ COMPARISON = ["comparison.csv", "comparison.html", "comparison.md"]
 def test_every_item_has_its_files(name, store, tmp_path):
     fill(store, name)
     folder = tmp_path / "a" / "b"
-    written = publish(ITEMS[name], store, folder)
+    written = publish([ITEMS[name]], store, folder)
     assert set(files(name)) <= set(names(written))
     assert set(written) == set(folder.iterdir())
     rows = rows_of(ITEMS[name], store)
@@ -68,7 +68,7 @@ def test_every_item_has_its_files(name, store, tmp_path):
 
 def test_the_summary_is_that_of_the_rows(store, tmp_path):
     fill(store, "figure-2", 3)
-    publish(ITEMS["figure-2"], store, tmp_path)
+    publish([ITEMS["figure-2"]], store, tmp_path)
     line = read(tmp_path / "figure-2-summary.csv")[0]
     values = [
         float(row["mse"])
@@ -83,7 +83,7 @@ def test_the_summary_is_that_of_the_rows(store, tmp_path):
 def test_the_comparison_covers_the_whole_store_and_says_what_was_not_run(store, tmp_path):
     fill(store, "table-2")
     fill(store, "figure-2")
-    publish(ITEMS["figure-2"], store, tmp_path)
+    publish([ITEMS["figure-2"]], store, tmp_path)
     text = (tmp_path / "comparison.md").read_text("utf-8")
     assert "## Table 2." in text
     assert "## Figure 2." in text
@@ -95,21 +95,21 @@ def test_the_comparison_covers_the_whole_store_and_says_what_was_not_run(store, 
 
 def test_misses_come_first(store, tmp_path):
     fill(store, "table-2", 3, rho_learned=0.9)
-    publish(ITEMS["table-2"], store, tmp_path)
+    publish([ITEMS["table-2"]], store, tmp_path)
     text = (tmp_path / "comparison.md").read_text("utf-8")
     missed = text.split("## Worse than published")[1].split("##")[0]
     assert missed.count("| worse |") == 4
     assert 'class="worse"' in (tmp_path / "comparison.html").read_text("utf-8")
     fill(better := Store(tmp_path / "other.sqlite"), "table-2", 3, rho_learned=0.25)
-    publish(ITEMS["table-2"], better, tmp_path)
+    publish([ITEMS["table-2"]], better, tmp_path)
     assert "## Worse than published\n\nNone." in (tmp_path / "comparison.md").read_text("utf-8")
 
 
 def test_an_empty_store_has_nothing_to_publish(store, tmp_path):
-    assert publish(ITEMS["table-3"], store, tmp_path / "out") == []
+    assert publish([ITEMS["table-3"]], store, tmp_path / "out") == []
     assert not (tmp_path / "out").exists()
     fill(store, "table-2")
-    assert names(publish(ITEMS["table-3"], store, tmp_path / "out")) == COMPARISON
+    assert names(publish([ITEMS["table-3"]], store, tmp_path / "out")) == COMPARISON
 
 
 def test_where_none_converged_there_is_no_figure_over_converged_runs(store, tmp_path):
@@ -121,7 +121,7 @@ def test_failed_trials_are_rows(store, tmp_path):
     fill(store, "figure-2")
     for trial in list(ITEMS["figure-2"].trials(3))[-1:]:
         store.write(trial, {"status": "error", "message": 'He said "no",\nand left', "where": "<here>", "seconds": 1.0})
-    publish(ITEMS["figure-2"], store, tmp_path)
+    publish([ITEMS["figure-2"]], store, tmp_path)
     last = read(tmp_path / "figure-2.csv")[-1]
     assert (last["status"], last["message"], last["mse"]) == ("error", 'He said "no",\nand left', "")
 
@@ -156,7 +156,7 @@ def test_without_matplotlib_the_numbers_are_there(store, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "dilutron.plots", None)
     monkeypatch.delattr("dilutron.plots", raising=False)
     with pytest.raises(ImportError):
-        publish(ITEMS["table-2"], store, tmp_path / "out")
+        publish([ITEMS["table-2"]], store, tmp_path / "out")
     assert names((tmp_path / "out").iterdir()) == [*COMPARISON, "table-2-summary.csv", "table-2.csv"]
 
 

@@ -252,7 +252,7 @@ def picture(draw: str, rows: Sequence[Row], title: str = "", published: Sequence
 def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
     """Write a figure, the format by the ending of the name; the file is there whole or not at all, and repeatable."""
     target = Path(path)
-    scratch = target.with_name(f".{target.stem}.part{target.suffix}")
+    scratch = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")  # two runs may write at once
     undated = {"Date": None} if target.suffix == ".svg" else None
     try:
         with matplotlib.rc_context({"svg.hashsalt": "dilutron"}):  # names inside are random otherwise

@@ -49,14 +49,14 @@ class Section(NamedTuple):
     lines: list[tuple[str, ...]]
 
 
-def publish(item: Item, store: Store, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write everything that is known of an item, and all items of the store beside the paper.
+def publish(items: Iterable[Item], store: Store, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write everything that is known of these items, and all items of the store beside the paper.
 
-    `write_item` and `write_comparison` in one. Each file is there whole or not at all.
+    `write_item` of each, and `write_comparison`. Each file is there whole or not at all.
 
     Parameters
     ----------
-    item : Item
+    items : iterable of Item
     store : Store
     folder : path
         Made where absent.
@@ -66,7 +66,8 @@ def publish(item: Item, store: Store, folder: str | os.PathLike[str]) -> list[Pa
     list of Path
         The files written.
     """
-    return write_comparison(store, folder) + write_item(item, store, folder)
+    written = write_comparison(store, folder)
+    return written + [path for item in items for path in write_item(item, store, folder)]
 
 
 def write_item(item: Item, store: Store, folder: str | os.PathLike[str]) -> list[Path]:
@@ -254,7 +255,7 @@ def _cell(text: str) -> str:
 
 def _put(path: Path, text: str) -> Path:
     """Write a file whole or not at all."""
-    scratch = path.with_name(f".{path.name}.part")
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")  # two runs may write at once
     try:
         scratch.write_text(text, encoding="utf-8", newline="\n")
         os.replace(scratch, path)

@@ -5,27 +5,41 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from dilutron.experiments.trials import Cell, Row, key_of
 
+if sys.platform != "win32":
+    import fcntl
+
 FORMAT = "dilutron trials 1"
 PATIENCE = 60.0  # seconds that a writer waits for another
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS trials (
+ROOM = 2_000  # bytes of a row, its share of the index and of the log
+FULL = 1 << 16  # bytes: with less than that, whatever SQLite complains of, this is why
+SCHEMA = (
+    "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS trials (
     kind TEXT NOT NULL,
     cell TEXT NOT NULL,
     instance INTEGER NOT NULL,
     status TEXT NOT NULL,
     outcome TEXT NOT NULL,
     PRIMARY KEY (kind, cell, instance)
-);
-"""
+)""",
+)
+
+
+class StoreError(ValueError):
+    """The store cannot be made, read or written; the message is for the user."""
 
 
 class Trial(NamedTuple):
@@ -54,47 +68,72 @@ class Store:
         self.path = Path(path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._opened() as connection:
-                self._check(connection)
+            TemporaryFile(dir=self.path.parent).close()  # SQLite would only say that it cannot open a file
         except OSError as error:
-            raise ValueError(f"the store {self.path} cannot be made: {error.strerror or error}") from error
-        except sqlite3.Error as error:
-            raise ValueError(f"{self.path} is no store of trials, or cannot be written: {error}") from error
+            raise StoreError(f"the folder {self.path.parent} cannot be written: {error.strerror or error}") from error
+        with self._opened() as connection:
+            self._prepare(connection)
 
-    def _check(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Look before touching: a file that is not ours stays as it is."""
+        connection.isolation_level = None
+        connection.execute("BEGIN IMMEDIATE")  # of two that make the store, one waits
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-        if tables and "about" not in tables:
-            raise ValueError(f"{self.path} is a database, but no store of trials: choose another file.")
-        with connection:  # also the proof that the file can be written
-            connection.executescript(SCHEMA)
-            connection.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (FORMAT,))
+        if tables and not {"about", "trials"} <= tables:
+            raise StoreError(f"{self.path} is a database, but no store of trials: choose another file")
+        for statement in SCHEMA:
+            connection.execute(statement)
+        connection.execute("INSERT OR IGNORE INTO about VALUES ('format', ?)", (FORMAT,))
         (found,) = connection.execute("SELECT value FROM about WHERE name='format'").fetchone()
         if found != FORMAT:
-            raise ValueError(
+            raise StoreError(
                 f"{self.path} has the format {found!r}, this version reads {FORMAT!r}: use the version that wrote it,"
-                " or begin a new store."
+                " or begin a new store"
             )
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        # Always a change: the proof that the file can be written, before any work is done.
+        connection.execute("INSERT OR REPLACE INTO about VALUES ('opened', ?)", (now,))
+        connection.execute("COMMIT")
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            connection.execute("PRAGMA journal_mode=WAL")
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection:
-            connection.execute("PRAGMA synchronous=NORMAL")  # with WAL, a killed process loses nothing
-            yield connection
+        try:
+            with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection:
+                connection.execute("PRAGMA synchronous=NORMAL")  # with WAL, a killed process loses nothing
+                yield connection
+        except sqlite3.Error as error:
+            full = shutil.disk_usage(self.path.parent).free < FULL
+            raise StoreError(f"the store {self.path} cannot be used: {'disk full' if full else error}") from error
 
-    def write(self, trial: Trial, row: Row) -> None:
-        """Keep a row; of two rows of one trial the first stays."""
+    def write(self, trial: Trial, row: Row) -> bool:
+        """Keep a row; of two rows of one trial the first stays. False where there was one."""
         with self._opened() as connection, connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO trials VALUES (?, ?, ?, ?, ?)",
-                (*trial.key, row["status"], json.dumps(row, allow_nan=True)),
-            )
+            entry = (*trial.key, row["status"], json.dumps(row, allow_nan=True))
+            return connection.execute("INSERT OR IGNORE INTO trials VALUES (?, ?, ?, ?, ?)", entry).rowcount == 1
+
+    def __contains__(self, trial: Trial) -> bool:
+        query = "SELECT 1 FROM trials WHERE kind = ? AND cell = ? AND instance = ?"
+        with self._opened() as connection:
+            return connection.execute(query, trial.key).fetchone() is not None
+
+    def ended(self, trials: Iterable[Trial]) -> list[tuple[Trial, str | None]]:
+        """How each trial ended, None where it is not in the store; in order, each once."""
+        with self._opened() as connection:
+            found = connection.execute("SELECT kind, cell, instance, status FROM trials")
+            known = {(kind, cell, instance): status for kind, cell, instance, status in found}
+        return [(trial, known.get(key)) for key, trial in {trial.key: trial for trial in trials}.items()]
 
     def missing(self, trials: Iterable[Trial]) -> list[Trial]:
         """Those not yet in the store, in order, each once."""
-        with self._opened() as connection:
-            known = set(connection.execute("SELECT kind, cell, instance FROM trials"))
-        return [trial for key, trial in {trial.key: trial for trial in trials}.items() if key not in known]
+        return [trial for trial, status in self.ended(trials) if status is None]
+
+    def forget(self, trials: Iterable[Trial]) -> None:
+        """Drop the rows of these trials, so that they are tried again."""
+        with self._opened() as connection, connection:
+            query = "DELETE FROM trials WHERE kind = ? AND cell = ? AND instance = ?"
+            connection.executemany(query, (trial.key for trial in trials))
 
     def rows(self, kind: str, cells: Iterable[Cell] | None = None) -> list[Row]:
         """Flat rows of one kind, in order of cell and instance; of these cells only, where given."""
@@ -104,24 +143,76 @@ class Store:
             found = [entry for entry in connection.execute(query, (kind,)) if wanted is None or entry[0] in wanted]
         if wanted is not None:
             found.sort(key=lambda entry: (wanted[entry[0]], entry[1]))
-        return [{**json.loads(cell), "instance": instance, **json.loads(outcome)} for cell, instance, outcome in found]
+        try:
+            return [
+                {**json.loads(cell), "instance": instance, **json.loads(outcome)} for cell, instance, outcome in found
+            ]
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"the store {self.path} holds a damaged row of kind {kind!r}: {error}") from error
 
-    def forget(self, status: str) -> int:
-        """Drop the rows of this status, so that they are tried again; how many there were."""
-        with self._opened() as connection, connection:
-            return connection.execute("DELETE FROM trials WHERE status = ?", (status,)).rowcount
+    def check_room(self, count: int) -> None:
+        """Refuse to begin what would fill the disk: room for `count` more rows."""
+        free, need = shutil.disk_usage(self.path.parent).free, count * ROOM
+        if free < need:
+            raise StoreError(
+                f"{self.path.parent} has {free / 1e6:.1f} MB free, {count} rows need about {need / 1e6:.1f} MB"
+            )
+
+    @contextmanager
+    def claims(self) -> Iterator[Claims]:
+        """For one run: which trials it works on, seen by other runs on this store."""
+        try:
+            file = open(self.path.with_name(f"{self.path.name}-claims"), "ab")
+        except OSError as error:
+            raise StoreError(f"the folder {self.path.parent} cannot be written: {error.strerror or error}") from error
+        with file:
+            yield Claims(file.fileno())
+
+
+class Claims(NamedTuple):
+    """Trials that a process works on, each a lock on one byte of a file.
+
+    The system lifts the locks of a process when it ends, however it ends: no claim outlives its runner. They only spare
+    double work; that a trial has one row is the store's own doing.
+    """
+
+    file: int
+
+    def take(self, trial: Trial) -> bool:
+        """False where another process has it."""
+        try:
+            self._lock(trial, True)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:  # a file system without locks: the work may be done twice, the row is still one
+            return True
+        return True
+
+    def drop(self, trial: Trial) -> None:
+        """Let others have it."""
+        with suppress(OSError):
+            self._lock(trial, False)
+
+    def _lock(self, trial: Trial, on: bool) -> None:
+        if sys.platform != "win32":
+            place = int.from_bytes(blake2b(repr(trial.key).encode(), digest_size=6).digest())
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB if on else fcntl.LOCK_UN, 1, place)
 
 
 def write_csv(rows: list[Row], path: str | os.PathLike[str]) -> Path:
     """Rows as a CSV file, there whole or not at all; columns in order of appearance."""
     target = Path(path)
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    scratch = target.with_name(f".{target.name}.part")
-    with open(scratch, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _brief(value) for name, value in row.items()} for row in rows)
-    os.replace(scratch, target)
+    scratch = target.with_name(f".{target.name}.{os.getpid()}.part")  # its own: another run may write the same table
+    try:
+        with open(scratch, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({name: _brief(value) for name, value in row.items()} for row in rows)
+        os.replace(scratch, target)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
     return target
 
 

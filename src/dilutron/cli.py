@@ -1,0 +1,247 @@
+"""The command line: each command checks what it was given, calls the library, and says what came of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+try:
+    import typer
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+except ModuleNotFoundError as missing:
+    print(f"dilutron: the command line needs {missing.name}: pip install 'dilutron[cli]'", file=sys.stderr)
+    raise SystemExit(2) from None
+
+from dilutron.experiments import paper
+from dilutron.experiments.cluster import cluster
+from dilutron.experiments.runner import FAILURES, Progress, WorkersError, processes, run
+from dilutron.experiments.store import Store, StoreError, Trial
+
+QUICK = 10  # instances of a quick look
+SHOWN = 10  # failed trials that are listed one by one
+
+app = typer.Typer(
+    name="dilutron",
+    help="Sparse Bayesian classification by expectation propagation.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: the same in a terminal, a pipe and a log
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, `sys.argv` where none is given; ends in SystemExit."""
+    app(arguments, prog_name="dilutron")
+
+
+def stop(message: str, code: int = 2) -> NoReturn:
+    """End with one line on standard error: 2 for what was asked for, 1 for what happened on the way."""
+    typer.echo(f"dilutron: {' '.join(message.split())}", err=True)
+    raise typer.Exit(code)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from dilutron import __version__
+
+        typer.echo(f"dilutron {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def dilutron(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Sparse Bayesian classification by expectation propagation."""
+
+
+@app.command()
+def items(
+    instances: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = paper.INSTANCES,
+) -> None:
+    """List the paper's tables and figures, with the trials that each takes.
+
+    \b
+    Examples:
+      dilutron items
+      dilutron items --instances 10
+    """  # noqa: D301 (the mark that keeps lines as they are)
+    for item in paper.ITEMS.values():
+        typer.echo(f"{item.name:9} {len(list(item.trials(instances))):6} trials  {item.title}")
+    every = len(list(paper.trials(paper.ITEMS.values(), instances)))
+    typer.echo(f"{'all':9} {every:6} trials  (those that items share are run once)")
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="ITEM", help="As `dilutron items` lists them, or `all`.")
+    ] = None,
+    instances: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = paper.INSTANCES,
+    quick: Annotated[bool, typer.Option("--quick", help=f"A look within minutes: {QUICK} instances.")] = False,
+    only: Annotated[list[str] | None, typer.Option(metavar="METHOD", help="Run this method; may be repeated.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of rows, tables and figures.")] = Path("results"),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, or workers of a local cluster.")] = 2,
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS|local", help="Run on a Dask cluster.")] = None,
+    budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin and await no trial after.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what ended in an error.")] = False,
+) -> None:
+    """Run the paper's experiments, and draw and compare what came out.
+
+    Every trial is a row in OUT/trials.sqlite the moment it is known: stopped in any way, the same command goes on where
+    it ended. Exit code 0: done, or as far as the budget went; 1: trials failed, or the disk or the cluster did; 2: it
+    cannot be done, found before any work; 130: Ctrl-C.
+
+    \b
+    Examples:
+      dilutron reproduce table-3 --quick
+      dilutron reproduce all --instances 100 --jobs 8 --out results/
+      dilutron reproduce figure-2 --only ep --only amp
+      dilutron reproduce all --budget 90
+      dilutron reproduce table-3 --retry-failed
+      dilutron reproduce all --dask tcp://10.0.0.1:8786
+    """  # noqa: D301
+    chosen = _chosen(names or [])
+    if quick and instances not in (QUICK, paper.INSTANCES):
+        stop("--quick and --instances exclude each other")
+    if budget is not None and not budget > 0.0:
+        stop(f"--budget must be positive, got {budget:g}")
+    methods, instances = _methods(only, chosen), QUICK if quick else instances
+    wanted = {item.name: [t for t in item.trials(instances) if t.cell["method"] in methods] for item in chosen}
+    # Instance by instance over all items: what ends early has all of them, with fewer instances.
+    trials = sorted((trial for some in wanted.values() for trial in some), key=lambda trial: trial.instance)
+    publish = _publisher()
+    with ExitStack() as stack:
+        try:
+            store = Store(out / "trials.sqlite")
+            if retry_failed:
+                store.forget(trial for trial, status in store.ended(trials) if status in FAILURES)
+            missing = len(store.missing(trials))
+            store.check_room(missing)
+            executor = stack.enter_context(cluster(dask, jobs)) if dask and missing else processes(jobs)
+        except (StoreError, WorkersError) as error:
+            stop(str(error))
+        try:
+            with _progress(missing) as report:
+                run(trials, store, executor, report=report, budget=None if budget is None else 60.0 * budget)
+            for item in chosen:
+                done = len(wanted[item.name]) - len(store.missing(wanted[item.name]))
+                typer.echo(f"{item.name}: {done} of {len(wanted[item.name])} trials")
+            for path in publish(chosen, store, out):
+                typer.echo(f"  {path}")
+        except BrokenPipeError:
+            raise  # the reader of our lines has gone, no disk is full
+        except (StoreError, WorkersError, OSError) as error:
+            stop(f"{error}; {_kept(store, trials)}", 1)
+        except KeyboardInterrupt:
+            stop(f"stopped; {_kept(store, trials)}", 130)
+    _say_what_is_left(store, trials)
+    _say_what_failed(store, trials)
+
+
+def _chosen(names: list[str]) -> list[paper.Item]:
+    unknown = [name for name in names if name not in paper.ITEMS and name != "all"]
+    if unknown or not names:
+        stop(f"no item {', '.join(unknown) or 'given'}; there are {', '.join(paper.ITEMS)}, and all")
+    return [paper.ITEMS[name] for name in (paper.ITEMS if "all" in names else dict.fromkeys(names))]
+
+
+def _methods(only: list[str] | None, chosen: list[paper.Item]) -> set[str]:
+    """Those asked for, of those that the items have; commas do as well."""
+    known = dict.fromkeys(cell["method"] for item in chosen for sweep in item.sweeps for cell in sweep.cells)
+    asked = {name.strip() for some in only or known for name in some.split(",")}
+    unknown = sorted(asked - set(known))
+    if unknown:
+        stop(f"no method {', '.join(unknown)} in these items; there are {', '.join(known)}")
+    return asked
+
+
+def _publisher() -> Callable[[list[paper.Item], Store, Path], list[Path]]:
+    """What writes tables and figures. That it can draw must be known before the work, not after."""
+    if find_spec("matplotlib") is None:
+        stop("figures need matplotlib: pip install 'dilutron[plot]'")
+    from dilutron.experiments.outputs import publish
+
+    return publish
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
+    """A bar in a terminal, else a line at every tenth; nothing where nothing is to be done."""
+    console, began = Console(stderr=True), time.monotonic()
+    if total == 0:
+        yield lambda news: None
+    elif console.is_terminal:
+        text = TextColumn(
+            "{task.completed:.0f}/{task.total:.0f}  {task.fields[pace]}  {task.description}", markup=False
+        )
+        with Bar(BarColumn(30), text, console=console) as bar:
+            task = bar.add_task("", total=total, pace="")
+
+            def draw(news: Progress) -> None:
+                bar.update(task, completed=news.done, pace=_pace(news, began), description=_label(news.trial))
+
+            yield draw
+    else:
+        typer.echo(f"{total} trials to run", err=True)
+        tenth = 0
+
+        def say(news: Progress) -> None:
+            nonlocal tenth
+            if tenth < (tenth := 10 * news.done // news.total):
+                typer.echo(f"{news.done} of {news.total}  {_pace(news, began)}", err=True)
+
+        yield say
+
+
+def _pace(news: Progress, began: float) -> str:
+    spent = time.monotonic() - began
+    left = int(spent / max(news.done, 1) * (news.total - news.done))
+    return f"{60.0 * news.done / max(spent, 1e-9):.0f}/min  {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+
+
+def _label(trial: Trial) -> str:
+    return f"{trial.kind} {' '.join(f'{name}={value}' for name, value in trial.cell.items())} #{trial.instance}"
+
+
+def _kept(store: Store, trials: list[Trial]) -> str:
+    try:
+        rows = f"{len([status for _, status in store.ended(trials) if status])} of the rows asked for"
+    except StoreError:  # on a full disk SQLite cannot even read
+        rows = "rows written so far"
+    return f"{rows} are kept in {store.path}: the same command goes on from there"
+
+
+def _say_what_is_left(store: Store, trials: list[Trial]) -> None:
+    left = store.missing(trials)
+    if left:
+        first = min(trial.instance for trial in left)
+        typer.echo(f"left out for lack of time: {len(left)} trials, from instance {first} on")
+        typer.echo("the same command goes on from there")
+
+
+def _say_what_failed(store: Store, trials: list[Trial]) -> None:
+    failed = [(trial, status) for trial, status in store.ended(trials) if status in FAILURES]
+    if not failed:
+        return
+    typer.echo(f"failed: {len(failed)} trials; --retry-failed tries them again")
+    for trial, status in failed[:SHOWN]:
+        rows = store.rows(trial.kind, [trial.cell])
+        message = next((row["message"] for row in rows if row["instance"] == trial.instance), "")
+        typer.echo(f"  {status}: {_label(trial)}: {' '.join(message.split())}")
+    if len(failed) > SHOWN:
+        typer.echo(f"  and {len(failed) - SHOWN} more")
+    raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    main()
