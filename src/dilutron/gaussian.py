@@ -76,7 +76,22 @@ class Gaussian(Protocol):
         """Variances of y = X w for independent weights of these variances."""
 
 
-class Primal:
+class Designed:
+    """What all backends share: the signed design of Eq. (3), in C order."""
+
+    design: Vector
+    shape: tuple[int, int]
+
+    def field_var(self, weight_var: Vector) -> Vector:
+        """See `Gaussian`."""
+        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
+
+    def __reduce__(self) -> tuple[type, tuple[Vector]]:
+        """Travel without workspaces: elsewhere they would be copies, or not writable."""
+        return type(self), (self.design,)
+
+
+class Primal(Designed):
     """Factor the N x N precision: O(M N^2 + N^3) a call. For M >= N.
 
     Parameters
@@ -114,10 +129,6 @@ class Primal:
         n_weights = self.shape[1]
         return Covariance(np.zeros(n_weights), inverse.copy(), np.ones(n_weights))
 
-    def field_var(self, weight_var: Vector) -> Vector:
-        """See `Gaussian`."""
-        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
-
     def _inverse_root(self, precision: Vector) -> tuple[Vector, float]:
         """Inverse of the Cholesky factor L of A, Eq. (17), and log det A."""
         n_weights = self.shape[1]
@@ -131,7 +142,7 @@ class Primal:
         return _inverse_cholesky(matrix)
 
 
-class Dual:
+class Dual(Designed):
     """Factor an M x M matrix instead (Woodbury): O(M^2 N + M^3) a call, no N x N array. For M < N.
 
     Weight precisions near or below zero and negative label precisions cannot be divided by. Such loose variables
@@ -187,10 +198,6 @@ class Dual:
             sign = np.concatenate([sign, np.ones(loose.size)])
         return Covariance(1.0 / weight, root, sign)
 
-    def field_var(self, weight_var: Vector) -> Vector:
-        """See `Gaussian`."""
-        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
-
     def _half(self, weight: Vector, label: Vector) -> tuple[Vector, Vector, float]:
         """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
         prior = np.zeros((self.shape[0], self.shape[0]), order="F")
@@ -232,7 +239,7 @@ class Dual:
         return cross
 
 
-class Tied:
+class Tied(Designed):
     """One precision for all weights and one for all labels: VAMP's Gaussian. One SVD, then O(MN) a call.
 
     Variances are averages over the weights and over the labels. Of site precisions that differ, the average counts.
@@ -267,10 +274,6 @@ class Tied:
         base = 1.0 / weight if spread.size < self.shape[1] else 0.0
         gain = np.sqrt(np.abs(spread - base))
         return Covariance(np.full(self.shape[1], base), gain[:, None] * self._basis, np.sign(spread - base))
-
-    def field_var(self, weight_var: Vector) -> Vector:
-        """See `Gaussian`."""
-        return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
 
     def _spread(self, precision: Vector) -> tuple[float, Vector]:
         """The weights' precision, and the variance along each right singular vector."""
