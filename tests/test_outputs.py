@@ -94,13 +94,13 @@ def test_the_comparison_covers_the_whole_store_and_says_what_was_not_run(store, 
 
 
 def test_misses_come_first(store, tmp_path):
-    fill(store, "table-2", 3, rho_learned=0.9)
+    fill(store, "table-2", 6, rho_learned=0.9)
     publish([ITEMS["table-2"]], store, tmp_path)
     text = (tmp_path / "comparison.md").read_text("utf-8")
     missed = text.split("## Worse than published")[1].split("##")[0]
     assert missed.count("| worse |") == 4
     assert 'class="worse"' in (tmp_path / "comparison.html").read_text("utf-8")
-    fill(better := Store(tmp_path / "other.sqlite"), "table-2", 3, rho_learned=0.25)
+    fill(better := Store(tmp_path / "other.sqlite"), "table-2", 6, rho_learned=0.25)
     publish([ITEMS["table-2"]], better, tmp_path)
     assert "## Worse than published\n\nNone." in (tmp_path / "comparison.md").read_text("utf-8")
 

@@ -86,7 +86,7 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="ITEM", help="As `dilutron items` lists them, or `all`.")
     ] = None,
-    instances: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = paper.INSTANCES,
+    instances: Annotated[int | None, typer.Option(min=1, help="Draws of each cell, by default 100.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help=f"A look within minutes: {QUICK} instances.")] = False,
     only: Annotated[list[str] | None, typer.Option(metavar="METHOD", help="Run this method; may be repeated.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of rows, tables and figures.")] = Path("results"),
@@ -111,11 +111,11 @@ def reproduce(
       dilutron reproduce all --dask tcp://10.0.0.1:8786
     """  # noqa: D301
     chosen = _chosen(names or [])
-    if quick and instances not in (QUICK, paper.INSTANCES):
+    if quick and instances is not None:
         stop("--quick and --instances exclude each other")
     if budget is not None and not budget > 0.0:
         stop(f"--budget must be positive, got {budget:g}")
-    methods, instances = _methods(only, chosen), QUICK if quick else instances
+    methods, instances = _methods(only, chosen), QUICK if quick else instances or paper.INSTANCES
     wanted = {item.name: [t for t in item.trials(instances) if t.cell["method"] in methods] for item in chosen}
     # Instance by instance over all items: what ends early has all of them, with fewer instances.
     trials = sorted((trial for some in wanted.values() for trial in some), key=lambda trial: trial.instance)

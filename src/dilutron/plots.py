@@ -266,8 +266,13 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
 View = Callable[[Axes], Axes]
 
 
-def _selection(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
-    return [lambda ax: curves(rows, ax), lambda ax: sensitivities(rows, ax)]
+def _selection(rows: Sequence[Row], published: Sequence[Row], by: str = "ranks") -> list[View]:
+    return [lambda ax: curves(rows, ax, by=by), lambda ax: sensitivities(rows, ax, by=by)]
+
+
+def _selection_errors(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
+    """The paper's Fig. 3 ranks weights by their probability of being present, its other figures by their size."""
+    return [*_selection(rows, published, by="ranks_inclusion"), lambda ax: errors(rows, ax)]
 
 
 def _parameters(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
@@ -278,7 +283,7 @@ def _parameters(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
 PICTURES: dict[str, Callable[[Sequence[Row], Sequence[Row]], list[View]]] = {
     "errors": lambda rows, published: [lambda ax: errors(rows, ax)],
     "selection": _selection,
-    "selection_errors": lambda rows, published: [*_selection(rows, published), lambda ax: errors(rows, ax)],
+    "selection_errors": _selection_errors,
     "recurrent": lambda rows, published: [
         lambda ax: curves(rows, ax),
         lambda ax: errors(rows, ax, inset="convergence"),

@@ -37,15 +37,11 @@ AS_PUBLISHED, BETTER, WORSE, HIGHER, LOWER = "as published", "better", "worse", 
 NOT_RUN, TOO_FEW, NO_NUMBER = "not run", "too few", "no number"
 VERDICTS = (AS_PUBLISHED, BETTER, WORSE, HIGHER, LOWER, NOT_RUN, TOO_FEW, NO_NUMBER)
 
-# Whether ours is the better of two numbers that differ, given the truth.
-BETTER_IF: dict[str, Callable[[float, float, float], bool]] = {
-    "converged": lambda ours, theirs, truth: ours > theirs,
-    "auc": lambda ours, theirs, truth: ours > theirs,
-    "mse": lambda ours, theirs, truth: ours < theirs,
-    "seconds": lambda ours, theirs, truth: ours < theirs,
-    "rho": lambda ours, theirs, truth: abs(ours - truth) < abs(theirs - truth),
-    "eta": lambda ours, theirs, truth: abs(ours - truth) < abs(theirs - truth),
-}
+FEWEST = 5  # instances for a verdict: of fewer the standard error says too little
+PAPER_INSTANCES = 100
+
+UP, DOWN, NEAR = "up", "down", "near"  # what is better: more, less, or closer to the truth
+AIM = {"converged": UP, "auc": UP, "mse": DOWN, "seconds": DOWN, "rho": NEAR, "eta": NEAR}
 
 
 class Comparison(NamedTuple):
@@ -69,8 +65,11 @@ class Comparison(NamedTuple):
     published, published_se : float
     difference : float
         Ours less theirs, in combined standard errors.
+    gain : float
+        How much better ours is, in combined standard errors: for learned values, how much nearer to the truth; for
+        shares, with errors that do not vanish where all runs converged.
     verdict : str
-        Better or worse means so by more than two standard errors. A ratio is higher or lower instead.
+        Better or worse means a gain or loss of more than two. A ratio is higher or lower instead.
     truth, off, published_off : float
         Of a learned parameter: what is right, and the relative error of ours and of theirs; NaN otherwise.
     instances, converged, used : int
@@ -93,6 +92,7 @@ class Comparison(NamedTuple):
     published: float
     published_se: float
     difference: float
+    gain: float
     verdict: str
     truth: float
     off: float
@@ -188,7 +188,7 @@ def compare(table: str, rows: Iterable[Row]) -> list[Comparison]:
     found = [
         _compared(row, groups.get((_setting(row), variant), []), variant, column, offs.get(_place(row, f"{q}_off")))
         for row in printed
-        if (q := row["quantity"]) in BETTER_IF
+        if (q := row["quantity"]) in AIM
         for variant in VARIANTS[row["method"]]
         for column in COLUMNS.get((row["method"], q), (COLUMN.get(q, "status"),))
     ]
@@ -213,7 +213,8 @@ def _compared(printed: Row, rows: list[Row], variant: str, column: str, off: flo
         values = numbers(chosen, column)
         used, ours = len(values), mean(values)
     truth = _truth(quantity, rows)
-    difference = _difference(ours.mean - theirs, np.hypot(ours.error, printed["se"]))
+    their = Estimate(theirs, printed["se"])
+    gain = _gain(AIM[quantity], ours, their, truth) if quantity != "converged" else _share_gain(ours.mean, used, theirs)
     return Comparison(
         **{name: printed[name] for name in ("table", "part", "patterns", "dynamics", "n", "eta", "alpha", "method")},
         variant=variant,
@@ -223,8 +224,9 @@ def _compared(printed: Row, rows: list[Row], variant: str, column: str, off: flo
         se=ours.error,
         published=theirs,
         published_se=printed["se"],
-        difference=difference,
-        verdict=_verdict(len(rows), used, difference, BETTER_IF[quantity](ours.mean, theirs, truth)),
+        difference=_in_errors(ours.mean - theirs, ours, their),
+        gain=gain,
+        verdict=_verdict(len(rows), used, gain),
         truth=truth,
         off=abs(ours.mean - truth) / truth,
         published_off=np.nan if off is None else off,
@@ -241,21 +243,39 @@ def _truth(quantity: str, rows: list[Row]) -> float:
     return mean(numbers(rows, "rho")).mean if quantity == "rho" else np.nan
 
 
-def _difference(gap: float, error: float) -> float:
-    """In standard errors; of two numbers without any (all converged, twice), zero or infinite."""
+def _in_errors(gap: float, ours: Estimate, theirs: Estimate) -> float:
+    """In combined standard errors; of two numbers without any (all converged, twice), zero or infinite."""
+    error = np.hypot(ours.error, theirs.error)
     if error > 0.0 or np.isnan(gap) or np.isnan(error):
         return float(gap / error)
     return float(np.copysign(np.inf, gap)) if gap else 0.0
 
 
-def _verdict(instances: int, used: int, difference: float, better: bool, words: Sequence[str] = (BETTER, WORSE)) -> str:
+def _gain(aim: str, ours: Estimate, theirs: Estimate, truth: float) -> float:
+    if aim == NEAR:
+        return _in_errors(abs(theirs.mean - truth) - abs(ours.mean - truth), ours, theirs)
+    return _in_errors(ours.mean - theirs.mean if aim == UP else theirs.mean - ours.mean, ours, theirs)
+
+
+def _share_gain(ours: float, used: int, theirs: float) -> float:
+    """Of two shares, each with two successes and two failures added (Agresti and Coull): none is certain."""
+    if used == 0:
+        return np.nan
+    counts = ((ours * used, used), (theirs * PAPER_INSTANCES, PAPER_INSTANCES))
+    smooth = [((hits + 2.0) / (n + 4.0), n + 4.0) for hits, n in counts]
+    (mine, _), (paper, _) = smooth
+    error = np.sqrt(sum(share * (1.0 - share) / n for share, n in smooth))
+    return float((mine - paper) / error)
+
+
+def _verdict(instances: int, used: int, gain: float, words: Sequence[str] = (BETTER, WORSE)) -> str:
     if instances == 0:
         return NOT_RUN
     if used == 0:
         return NO_NUMBER
-    if used == 1 or np.isnan(difference):
+    if used < FEWEST or np.isnan(gain):
         return TOO_FEW
-    return AS_PUBLISHED if abs(difference) <= LIMIT + ROUNDING else words[not better]
+    return AS_PUBLISHED if abs(gain) <= LIMIT + ROUNDING else words[gain < 0.0]
 
 
 def _ratios(found: list[Comparison]) -> Iterator[Comparison]:
@@ -268,19 +288,19 @@ def _ratios(found: list[Comparison]) -> Iterator[Comparison]:
         if one.quantity != "seconds" or one.variant == "ep":
             continue
         ep = base[one[2:7]]
-        ours, se = _ratio(one.ours, one.se, ep.ours, ep.se)
-        theirs, their_se = _ratio(one.published, one.published_se, ep.published, ep.published_se)
-        difference = _difference(ours - theirs, np.hypot(se, their_se))
+        ours = _ratio(one.ours, one.se, ep.ours, ep.se)
+        theirs = _ratio(one.published, one.published_se, ep.published, ep.published_se)
+        difference = _in_errors(ours.mean - theirs.mean, ours, theirs)
+        instances, used = min(one.instances, ep.instances), min(one.used, ep.used)
         yield one._replace(
             quantity="seconds / EP",
-            ours=ours,
-            se=se,
-            published=theirs,
-            published_se=their_se,
+            ours=ours.mean,
+            se=ours.error,
+            published=theirs.mean,
+            published_se=theirs.error,
             difference=difference,
-            verdict=_verdict(
-                min(one.instances, ep.instances), min(one.used, ep.used), difference, ours > theirs, (HIGHER, LOWER)
-            ),
+            gain=np.nan,
+            verdict=_verdict(instances, used, difference, (HIGHER, LOWER)),
         )
 
 

@@ -105,7 +105,10 @@ class Store:
                 yield connection
         except sqlite3.Error as error:
             full = shutil.disk_usage(self.path.parent).free < FULL
-            raise StoreError(f"the store {self.path} cannot be used: {'disk full' if full else error}") from error
+            remedy = ": move it away, or choose another folder" if "not a database" in str(error) else ""
+            raise StoreError(
+                f"the store {self.path} cannot be used: {'disk full' if full else error}{remedy}"
+            ) from error
 
     def write(self, trial: Trial, row: Row) -> bool:
         """Keep a row; of two rows of one trial the first stays. False where there was one."""

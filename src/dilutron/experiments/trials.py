@@ -19,7 +19,7 @@ import numpy as np
 from dilutron.baselines.amp import AMPOptions
 from dilutron.baselines.grvamp import GrVAMPOptions
 from dilutron.baselines.r1bcs import R1BCSOptions
-from dilutron.data.glauber import DYNAMICS, Recording, diluted_network
+from dilutron.data.glauber import DYNAMICS, Ending, Recording, diluted_network
 from dilutron.data.teacher import Lesson, lesson
 from dilutron.methods import solve
 from dilutron.metrics import auc, mse
@@ -97,7 +97,10 @@ def network_trial(cell: Cell, instance: int) -> Row:
 def _recorded(n: int, rho: float, dynamics: str) -> Recording:
     """One network for each dynamics, and its patterns for the largest alpha: smaller ones see the first of them."""
     rng = rng_of("network", {"n": n, "rho": rho, "dynamics": dynamics}, 0)
-    return DYNAMICS[dynamics](diluted_network(n, rho, rng), LONGEST * n, rng, restart=True)
+    made = DYNAMICS[dynamics](diluted_network(n, rho, rng), LONGEST * n, rng)
+    if made.ending is not Ending.COMPLETE:
+        raise ValueError(f"the network stopped after {len(made.patterns)} patterns: {made.ending.message}")
+    return made
 
 
 def _learned(told: Lesson, cell: Cell, rng: np.random.Generator) -> Row:
