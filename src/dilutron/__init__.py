@@ -14,6 +14,18 @@ from dilutron.student import EPOptions
 
 __version__ = "0.1.0"
 
+ESTIMATORS = ("AMPClassifier", "EPClassifier", "R1BCSClassifier", "VAMPClassifier")
+
+
+def __getattr__(name: str) -> object:
+    """The scikit-learn face, on first use: loading scikit-learn takes longer than all the rest."""
+    if name in ESTIMATORS:
+        from dilutron import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module 'dilutron' has no attribute {name!r}")
+
+
 __all__ = [
     "METHODS",
     "OPTIONS",

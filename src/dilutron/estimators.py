@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from numbers import Integral, Real
-from typing import Any, NamedTuple, Self
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -14,12 +16,24 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from dilutron.fitting import CRITERIA, Fit, Wish, fitted
+from dilutron import keeping
+from dilutron.fitting import CHOICES, Table, Wish, fitted, log_odds, relative_odds, with_odds
+from dilutron.groups import FeatureGroup, clusters, joint_inclusion
 from dilutron.loop import Status
-from dilutron.selection import by_false_share, by_size, by_threshold, expected_size
+from dilutron.selection import (
+    by_false_share,
+    by_size,
+    by_threshold,
+    effective_size,
+    label_errors,
+    other_rules,
+    runners_up,
+)
 from dilutron.special import Vector
 
-ETA = 0.95  # where learning of the share of right labels begins
+STARTS = {"eta": 0.95, "beta": 1.0, "lam": 1.0}  # where learning begins
+LOGISTIC = 0.346  # beta of the probit nearest to the logistic function, which is R1BCS's link
+RULES = ("fdr", "n_features_to_select", "threshold")
 
 
 class Suspects(NamedTuple):
@@ -41,7 +55,297 @@ class Suspects(NamedTuple):
     suggested: Any
 
 
-class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the estimators share; use one of them.
+
+    Each names its method, and `_fixed` gives the values of those parameters of `EPClassifier` that it does not have.
+    """
+
+    _method: ClassVar[str]
+    _fixed: ClassVar[dict[str, Any]] = {}
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled rows.
+
+        Parameters
+        ----------
+        X : table of shape (M, N)
+            numpy, pandas, polars or scipy sparse, which is made dense.
+        y : array of shape (M,)
+            Labels of two or more classes; with three or more, one classifier for each against the rest.
+        """
+        return self._fit(X, y, None)
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Probability of each class, averaged over the posterior; of the label as a fallible hand would give it."""
+        return self._of_classes(self._probabilities(X))
+
+    def decision_function(self, X: Any) -> Vector:
+        """Log odds of the second class, or of each class against the rest."""
+        odds = log_odds(self._probabilities(X))
+        return odds[:, 0] if len(self.fits_) == 1 else odds
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class."""
+        likely = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likely]
+
+    def coef_interval(self, level: float = 0.9) -> tuple[Vector, Vector]:
+        """Lower and upper ends, like `coef_`: where a coefficient lies with this probability, if it is not zero."""
+        check_is_fitted(self)
+        _share("level", level)
+        low, high = zip(*(fit.interval(float(level)) for fit in self.fits_), strict=True)
+        return np.array(low), np.array(high)
+
+    def selected(self, *, fdr: Any = None, n_features_to_select: Any = None, threshold: Any = None) -> Any:
+        """Columns that a rule selects, the most probable first; with no rule, as many as are expected to matter.
+
+        Parameters
+        ----------
+        fdr : float, optional
+            The longest list of which on average at most this share is wrong.
+        n_features_to_select : int, optional
+            So many.
+        threshold : float, optional
+            All whose inclusion probability is at least this.
+        """
+        check_is_fitted(self)
+        rules = {"fdr": fdr, "n_features_to_select": n_features_to_select, "threshold": threshold}
+        given = {name: value for name, value in rules.items() if value is not None}
+        if len(given) > 1:
+            raise ValueError(f"give one rule of {', '.join(rules)}, got {' and '.join(given)}")
+        if n_features_to_select is not None and not _is_count(n_features_to_select):
+            raise ValueError(f"n_features_to_select must be a whole number, at least 1, got {n_features_to_select!r}")
+        if self.inclusion_proba_ is None:
+            return self._heaviest(given)
+        probability = self._any_class(self.inclusion_proba_)
+        if fdr is not None:
+            columns = by_false_share(probability, _share("fdr", fdr))
+        elif threshold is not None:
+            columns = by_threshold(probability, _share("threshold", threshold))
+        else:
+            columns = by_size(probability, n_features_to_select)
+        if columns.size == 0:
+            rule = " and ".join(f"{name}={value}" for name, value in given.items())
+            warnings.warn(f"No feature passes {rule}. {other_rules(probability)}", UserWarning, stacklevel=2)
+        return columns
+
+    def suspect_labels(self, fdr: float = 0.1) -> Suspects:
+        """Labels of the fitted table to look at again: on average at most a share `fdr` of the list is right after all.
+
+        They are for review. Never drop rows of a test set because a model doubts their labels.
+        """
+        check_is_fitted(self)
+        rows = by_false_share(self.label_error_proba_, _share("fdr", fdr))
+        return Suspects(rows, self.label_error_proba_[rows], self._given[rows], self._preferred[rows])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Keep the fitted estimator in a folder of plain JSON and arrays, without pickle, whole or not at all.
+
+        An earlier estimator in that folder is replaced. Labels must be strings, numbers or true and false.
+        """
+        check_is_fitted(self)
+        facts = {
+            "kind": type(self).__name__,
+            "parameters": self.get_params(deep=False),
+            "classes": self.classes_,
+            "n_features": self.n_features_in_,
+            "names": getattr(self, "feature_names_in_", None),
+            "given": self._given,
+            "preferred": self._preferred,
+            "label_errors": self.label_error_proba_,
+        }
+        return keeping.write(path, facts, self.fits_)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The estimator that `save` kept: it predicts as before. Damaged, edited or newer files are a ValueError."""
+        facts, fits = keeping.read(path)
+        if facts.get("kind") != cls.__name__:
+            raise ValueError(f"{path} holds a {facts.get('kind')}: load it with {facts.get('kind')}.load.")
+        try:
+            new = cls(**facts["parameters"])
+            new.classes_, new.n_features_in_ = facts["classes"], int(facts["n_features"])
+            if facts["names"] is not None:
+                new.feature_names_in_ = facts["names"]
+            new.fits_, new.label_error_proba_ = fits, facts["label_errors"]
+            new._given, new._preferred = facts["given"], facts["preferred"]
+            if any(p.mean.size != new.n_features_in_ for fit in fits for _, p in fit.shares):
+                raise ValueError("posteriors are of another number of features")
+            if facts["names"] is not None and any(p.names != tuple(facts["names"]) for p in new._posteriors()):
+                raise ValueError("posteriors are of other column names")
+            new._name_results()
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from error
+        return new
+
+    def fit_anndata(self, adata: Any, label: str, *, layer: str | None = None, key: str = "dilutron") -> Self:
+        """Fit an AnnData and write what was found into it.
+
+        Parameters
+        ----------
+        adata : AnnData
+            Gets in `.var` the columns `{key}_inclusion`, where the method knows of inclusion, and `{key}_coef`, with
+            three or more classes one for each, `{key}_inclusion_{class}`; and in `.obs` `{key}_label_error`.
+        label : str
+            Column of `.obs` with the classes. Rows without a class are left out, and get NaN.
+        layer : str, optional
+            Instead of `.X`.
+        key : str
+            Begins the names of the columns.
+        """
+        if label not in adata.obs:
+            raise ValueError(f"label must be a column of obs, one of {list(adata.obs)}, got {label!r}")
+        known = adata.obs[label].notna().to_numpy()
+        self.fit(adata.to_df(layer).loc[known], adata.obs[label].to_numpy()[known].tolist())
+        for part, values in (("inclusion", self.inclusion_proba_), ("coef", self.coef_)):
+            for k, row in enumerate([] if values is None else np.atleast_2d(values)):
+                end = "" if len(self.fits_) == 1 else f"_{self.classes_[k]}"
+                adata.var[f"{key}_{part}{end}"] = row
+        errors = np.full(len(known), np.nan)
+        errors[known] = self.label_error_proba_
+        adata.obs[f"{key}_label_error"] = errors
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X, y, copies = self._checked(X, y, sample_weight, reset=True)
+        heard = copies > 0.0
+        self.classes_, codes = np.unique(y[heard], return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(f"y holds one class only, {self.classes_.tolist()}: at least two are needed.")
+        before = getattr(self, "fits_", ()) if getattr(self, "warm_start", False) else ()
+        tables, wish = self._tables(X[heard], codes, copies[heard]), self._wish()
+        starts = before if len(before) == len(tables) else (None,) * len(tables)
+        self.fits_ = tuple(fitted(table, wish, start, self._tell) for table, start in zip(tables, starts, strict=True))
+        self._name_results()
+        self._review(X, y, heard)
+        if not all(fit.at_rest(self.tol) for fit in self.fits_):
+            warnings.warn(
+                f"{Status(self.status_).message} Raise max_iter={self.max_iter}, or expect more features.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Vector, Any, Vector]:
+        """A dense table, labels, and how often each row counts."""
+        X, y = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64, reset=reset)
+        check_classification_targets(y)
+        X = X.toarray() if hasattr(X, "toarray") else X
+        copies = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        balance = getattr(self, "class_weight", None)
+        return X, y, copies if balance is None else copies * compute_sample_weight(balance, y)
+
+    def _tables(self, X: Vector, codes: Any, copies: Vector) -> list[Table]:
+        """The second class against the first, or each against the rest."""
+        which = [1] if self.classes_.size == 2 else range(self.classes_.size)
+        names = getattr(self, "feature_names_in_", None)
+        return [Table(X, np.where(codes == code, 1.0, -1.0), copies, names) for code in which]
+
+    def _wish(self) -> Wish:
+        given = self._fixed | self.get_params(deep=False)
+        if given["criterion"] not in CHOICES:
+            raise ValueError(f"criterion must be one of {CHOICES}, got {given['criterion']!r}")
+        if not _is_count(given["n_folds"]) or given["n_folds"] < 2:
+            raise ValueError(f"n_folds must be a whole number, at least 2, got {given['n_folds']!r}")
+        learn = tuple(name for name in STARTS if _is_auto(given[name]))
+        values = {name: start if name in learn else given[name] for name, start in STARTS.items()}
+        density, odds = _density(given, self.n_features_in_)
+        return Wish(
+            self._method,
+            density,
+            odds,
+            criterion=given["criterion"],
+            average=given["average"],
+            folds=given["n_folds"],
+            random_state=given["random_state"],
+            eta=values["eta"],
+            beta=values["beta"],
+            lam=values["lam"],
+            learn=learn,
+            intercept=given["fit_intercept"],
+            standardize=given["standardize"],
+            tol=given["tol"],
+            max_iter=given["max_iter"],
+            damping=given.get("damping"),
+        )
+
+    def _tell(self, words: str) -> None:
+        if self.verbose:
+            print(words, flush=True)
+
+    def _posteriors(self) -> list[Any]:
+        return [posterior for fit in self.fits_ for _, posterior in fit.shares]
+
+    def _name_results(self) -> None:
+        fits = self.fits_
+        self.coef_ = np.array([fit.mean for fit in fits])
+        self.coef_std_ = np.array([fit.std for fit in fits])
+        self.coef_standardized_ = np.array([fit.average(lambda p: p.mean) for fit in fits])
+        self.intercept_ = np.array([fit.intercept for fit in fits])
+        self.inclusion_proba_ = _alone([fit.inclusion for fit in fits])
+        self.log_evidence_ = _alone([fit.log_evidence for fit in fits])
+        own = "rho" in self.get_params(deep=False)  # else the method has priors of its own
+        self.rho_ = _alone([fit.average(lambda p: np.mean(p.weights.rho)) if own else None for fit in fits])
+        self.lam_ = _alone([fit.average(lambda p: np.mean(p.weights.lam)) if own else None for fit in fits])
+        self.eta_ = _alone([fit.average(lambda p: p.labels.eta) if own else None for fit in fits])
+        self.beta_ = _alone([fit.average(lambda p: p.labels.beta) if own else None for fit in fits])
+        self.path_ = fits[0].path if len(fits) == 1 else tuple(fit.path for fit in fits)
+        self.n_iter_ = sum(posterior.n_iter for posterior in self._posteriors())
+        ended = [p.status for p in self._posteriors() if p.status is not Status.CONVERGED]
+        self.status_ = (ended or [Status.CONVERGED])[0].value
+
+    def _review(self, X: Vector, y: Any, heard: Any) -> None:
+        """Probabilities of wrong labels, and what the model would rather have."""
+        proba, codes = self._of_classes(self._of_each(X)), self._codes(y)
+        flips = np.array([fit.flip for fit in self.fits_])
+        self.label_error_proba_ = label_errors(proba, codes, flips, heard)
+        self._given, self._preferred = np.asarray(y), self.classes_[runners_up(proba, codes)]
+
+    def _codes(self, y: Any) -> Any:
+        """The class of each label, -1 for one that was never seen."""
+        codes = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        return np.where(self.classes_[codes] == y, codes, -1)
+
+    def _get_support_mask(self) -> Any:
+        check_is_fitted(self)
+        columns = self.selected(**{rule: getattr(self, rule, None) for rule in RULES})
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[columns] = True
+        return mask
+
+    def _heaviest(self, given: dict[str, Any]) -> Any:
+        wrong = given.keys() & {"fdr", "threshold"}
+        if wrong:
+            raise ValueError(
+                f"{type(self).__name__} gives no inclusion probabilities, which {wrong.pop()} needs: use"
+                " n_features_to_select, which takes the largest standardized weights, or EPClassifier."
+            )
+        weights = self._any_class(np.abs(self.coef_standardized_))
+        return by_size(weights, given.get("n_features_to_select", effective_size(weights)))
+
+    def _any_class(self, values: Vector) -> Vector:
+        """Of each feature, the value of the class where it is largest."""
+        return np.asarray(values if values.ndim == 1 else values.max(axis=0))
+
+    def _probabilities(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse=("csr", "csc"), dtype=np.float64, reset=False)
+        return self._of_each(X.toarray() if hasattr(X, "toarray") else X)
+
+    def _of_each(self, X: Vector) -> Vector:
+        return np.column_stack([fit.probability(X) for fit in self.fits_])
+
+    def _of_classes(self, one: Vector) -> Vector:
+        return np.column_stack([1.0 - one[:, 0], one[:, 0]]) if len(self.fits_) == 1 else one / one.sum(axis=1)[:, None]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class EPClassifier(SparseClassifier):
     """Sparse Bayesian linear classification by expectation propagation.
 
     Parameters
@@ -51,11 +355,14 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         features down to one and weighs them by `criterion`.
     n_features_expected : float, optional
         The same as a number of features; instead of `rho`.
-    criterion : {"loo", "evidence"}
-        What weighs the expected sizes where rho is "auto": the labels' probabilities when each is left out in turn, or
-        the log evidence of all.
+    criterion : {"loo", "evidence", "cv"}
+        What weighs the expected sizes where rho is "auto": the probability of the labels, each left out in turn (from
+        EP's cavities, at no cost); the evidence of all; or the probability of labels held out in `n_folds` folds, for
+        which the path is followed once more for every fold.
     average : bool
         Average over the expected sizes by their weights, or take the best alone.
+    n_folds : int
+        Folds of criterion "cv".
     prior_inclusion : array of shape (N,), optional
         Prior probability of each feature that it matters. Where rho is "auto" only their odds relative to one another
         count; where it is given, they are scaled to it.
@@ -68,9 +375,10 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         Precision of the weights that are not zero, for standardized columns; "auto" learns it.
     fit_intercept, standardize : bool
     class_weight : dict or "balanced", optional
+        How often the rows of each class count.
     fdr, n_features_to_select, threshold : number, optional
-        At most one rule for `transform` and `get_support`: a list of which on average at most this share is wrong; that
-        many; or all of at least this probability. By default as many as are expected to matter.
+        At most one rule for `transform` and `get_support`, as in `selected`. By default as many features as are
+        expected to matter.
     tol : float
         Moments must match to this.
     max_iter : int
@@ -79,8 +387,8 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         Begin at the last fit where it was of the same table.
     verbose : bool
         Print a line for every expected size.
-    random_state : ignored
-        There is nothing random in the fit.
+    random_state : int, RandomState or None
+        Shuffles the rows into the folds of "cv"; nothing else is random.
 
     Attributes
     ----------
@@ -88,8 +396,8 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
     coef_ : array of shape (1, N) or (n_classes, N)
         Posterior means, for the columns as they came.
     intercept_ : array of shape (1,) or (n_classes,)
-    coef_std_ : array like coef_
-    coef_standardized_ : array like coef_
+    coef_std_ : array like `coef_`
+    coef_standardized_ : array like `coef_`
         For columns of unit standard deviation.
     inclusion_proba_ : array of shape (N,) or (n_classes, N)
         Probability that the feature matters.
@@ -97,12 +405,15 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         Probability that the label is wrong.
     rho_, eta_, beta_, lam_, log_evidence_ : float, or array of shape (n_classes,)
         Averaged over the expected sizes.
-    path_ : tuple of PathPoint, or one such tuple for each class
-        Expected size, log evidence and status.
+    path_ : tuple of Tried, or one such tuple for each class
+        Expected size, score, weight, log evidence and status of all that were tried.
     n_iter_ : int
     status_ : str
-        "converged", or the first other status; see `dilutron.Status`.
+        "converged", or the first other status; see `dilutron.Status`. It is "max_iter" also where the moments match and
+        only a learned value has not settled, which is no reason for a warning.
     """
+
+    _method = "ep"
 
     def __init__(
         self,
@@ -111,6 +422,7 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         n_features_expected: Any = None,
         criterion: str = "loo",
         average: bool = True,
+        n_folds: int = 5,
         prior_inclusion: Any = None,
         eta: Any = "auto",
         beta: Any = "auto",
@@ -131,6 +443,7 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         self.n_features_expected = n_features_expected
         self.criterion = criterion
         self.average = average
+        self.n_folds = n_folds
         self.prior_inclusion = prior_inclusion
         self.eta = eta
         self.beta = beta
@@ -159,224 +472,263 @@ class EPClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: igno
         sample_weight : array of shape (M,), optional
             How often each row counts: 2 is the same as a second, equal row, and 0 as none.
         """
-        X, y = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64)
-        X = X.toarray() if hasattr(X, "toarray") else X
-        check_classification_targets(y)
-        copies = self._copies(X, y, sample_weight)
-        kept = copies > 0.0
-        self.classes_, codes = np.unique(y[kept], return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(f"y holds one class only, {self.classes_.tolist()}: at least two are needed.")
-        wish, names = self._wish(), getattr(self, "feature_names_in_", None)
-        before = getattr(self, "fits_", ()) if self.warm_start else ()
-        self.fits_ = tuple(
-            fitted(X[kept], np.where(codes == code, 1.0, -1.0), copies[kept], wish, names, start, self._tell)
-            for code, start in zip(self._against(), self._starts(before), strict=True)
-        )
-        self._name_results()
-        self._review(X, y, kept)
-        return self
+        return self._fit(X, y, sample_weight)
 
-    def predict_proba(self, X: Any) -> Vector:
-        """Probability of each class, averaged over the posterior; of the label as a fallible hand would give it."""
-        one = self._probabilities(X)
-        return np.column_stack([1.0 - one[:, 0], one[:, 0]]) if len(self.fits_) == 1 else one / one.sum(axis=1)[:, None]
+    def feature_groups(
+        self, X: Any, y: Any, sample_weight: Any = None, *, correlation: float = 0.7, n_groups: int = 20
+    ) -> tuple[FeatureGroup, ...]:
+        """Groups of correlated features, each with the probability that at least one member matters.
 
-    def decision_function(self, X: Any) -> Vector:
-        """Log odds of the second class, or of each class against the rest."""
-        one = np.clip(self._probabilities(X), np.finfo(np.float64).tiny, 1.0 - np.finfo(np.float64).epsneg)
-        odds = np.log(one) - np.log1p(-one)
-        return odds[:, 0] if len(self.fits_) == 1 else odds
+        A group forms around the most probable feature that is in none yet. Its probability is larger than that of its
+        members where the data cannot tell which of them it is. With three or more classes it is that of the class where
+        it is largest.
 
-    def predict(self, X: Any) -> Any:
-        """The most probable class."""
-        likely = np.argmax(self.predict_proba(X), axis=1)
-        return self.classes_[likely]
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`: EP is solved again without the group's columns.
+        correlation : float
+            Absolute correlation with the group's first member from which a feature belongs to it.
+        n_groups : int
+            At most so many, from the most probable feature on.
 
-    def coef_interval(self, level: float = 0.9) -> tuple[Vector, Vector]:
-        """Lower and upper ends, like coef_: where a coefficient lies with this probability, if its feature matters."""
-        check_is_fitted(self)
-        _share("level", level)
-        low, high = zip(*(fit.interval(float(level)) for fit in self.fits_), strict=True)
-        return np.array(low), np.array(high)
-
-    def selected(self, *, fdr: Any = None, n_features_to_select: Any = None, threshold: Any = None) -> Any:
-        """Columns that a rule selects, the most probable first; with no rule, as many as are expected to matter."""
-        check_is_fitted(self)
-        rules = {"fdr": fdr, "n_features_to_select": n_features_to_select, "threshold": threshold}
-        given = {name: value for name, value in rules.items() if value is not None}
-        if len(given) > 1:
-            raise ValueError(f"give one rule of {', '.join(rules)}, got {' and '.join(given)}")
-        probability = self._any_class()
-        if fdr is not None:
-            return by_false_share(probability, _share("fdr", fdr))
-        if threshold is not None:
-            return by_threshold(probability, _share("threshold", threshold))
-        if n_features_to_select is not None and not _is_count(n_features_to_select):
-            raise ValueError(f"n_features_to_select must be a whole number, at least 1, got {n_features_to_select!r}")
-        return by_size(probability, n_features_to_select)
-
-    def suspect_labels(self, fdr: float = 0.1) -> Suspects:
-        """Labels of the fitted table to look at again: on average at most a share `fdr` of the list is right after all.
-
-        They are for review. Never drop rows of a test set because a model doubts their labels.
+        Returns
+        -------
+        tuple of FeatureGroup
+            The most probable first.
         """
         check_is_fitted(self)
-        rows = by_false_share(self.label_error_proba_, _share("fdr", fdr))
-        return Suspects(rows, self.label_error_proba_[rows], self._given[rows], self._preferred[rows])
+        _share("correlation", correlation)
+        if not _is_count(n_groups):
+            raise ValueError(f"n_groups must be a whole number, at least 1, got {n_groups!r}")
+        X, y, copies = self._checked(X, y, sample_weight, reset=False)
+        heard, codes, wish = copies > 0.0, self._codes(y), self._wish()
+        if np.any(codes[heard] < 0):
+            raise ValueError(f"y holds labels that were not in the fit, whose classes are {self.classes_.tolist()}")
+        tables = self._tables(X[heard], codes[heard], copies[heard])
+        found = clusters(X[heard], copies[heard], self._any_class(self.inclusion_proba_), correlation, n_groups)
+        each = [joint_inclusion(table, wish, fit, found) for table, fit in zip(tables, self.fits_, strict=True)]
+        names, inclusion = self._posteriors()[0].names, self._any_class(np.array(each))
+        groups = [
+            FeatureGroup(members, tuple(names[i] for i in members), float(p), smallest)
+            for (members, smallest), p in zip(found, inclusion, strict=True)
+        ]
+        return tuple(sorted(groups, key=lambda group: -group.inclusion))
 
-    def _get_support_mask(self) -> Any:
-        columns = self.selected(fdr=self.fdr, n_features_to_select=self.n_features_to_select, threshold=self.threshold)
-        if columns.size == 0:
-            probability = self._any_class()
-            warnings.warn(
-                f"No feature passes fdr={self.fdr}, threshold={self.threshold}: the largest inclusion probability is"
-                f" {probability.max():.3g}. {expected_size(probability)} are expected to matter, which is what no rule"
-                f" at all selects; n_features_to_select=10 takes the ten most probable.",
-                UserWarning,
-                stacklevel=3,
-            )
-        mask = np.zeros(self.n_features_in_, dtype=bool)
-        mask[columns] = True
-        return mask
 
-    def _any_class(self) -> Vector:
-        """Inclusion probability of each feature, of the class where it is largest."""
-        return np.asarray(
-            self.inclusion_proba_ if self.inclusion_proba_.ndim == 1 else self.inclusion_proba_.max(axis=0)
-        )
+class VAMPClassifier(SparseClassifier):
+    """The same by vector approximate message passing: one variance for all weights, which makes a step cheap.
 
-    def _probabilities(self, X: Any) -> Vector:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse=("csr", "csc"), dtype=np.float64, reset=False)
-        X = X.toarray() if hasattr(X, "toarray") else X
-        return np.column_stack([fit.probability(X) for fit in self.fits_])
+    For many i.i.d.-like columns. Less accurate than `EPClassifier` where columns are correlated. It has no intercept of
+    its own: `standardize` centres the columns instead, so that the boundary passes through their means; where classes
+    are very unequal in number prefer `EPClassifier`. Rows cannot count more than once.
 
-    def _copies(self, X: Any, y: Any, sample_weight: Any) -> Vector:
-        """How often each row counts."""
-        copies = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        return copies if self.class_weight is None else copies * compute_sample_weight(self.class_weight, y)
+    Parameters
+    ----------
+    rho, n_features_expected, criterion, average, n_folds, prior_inclusion, eta, beta, lam, standardize, fdr, \
+n_features_to_select, threshold, tol, max_iter, warm_start, verbose, random_state
+        As in `EPClassifier`, with the same attributes.
+    """
 
-    def _against(self) -> Any:
-        """The classes that are told from the rest: the second of two, or each."""
-        return [1] if self.classes_.size == 2 else list(range(self.classes_.size))
+    _method = "vamp"
+    _fixed: ClassVar[dict[str, Any]] = {"fit_intercept": False}
 
-    def _starts(self, before: tuple[Fit, ...]) -> Any:
-        return before if len(before) == len(self._against()) else [None] * len(self._against())
+    def __init__(
+        self,
+        rho: Any = "auto",
+        *,
+        n_features_expected: Any = None,
+        criterion: str = "loo",
+        average: bool = True,
+        n_folds: int = 5,
+        prior_inclusion: Any = None,
+        eta: Any = "auto",
+        beta: Any = 1.0,
+        lam: Any = 1.0,
+        standardize: bool = True,
+        fdr: Any = None,
+        n_features_to_select: Any = None,
+        threshold: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.rho = rho
+        self.n_features_expected = n_features_expected
+        self.criterion = criterion
+        self.average = average
+        self.n_folds = n_folds
+        self.prior_inclusion = prior_inclusion
+        self.eta = eta
+        self.beta = beta
+        self.lam = lam
+        self.standardize = standardize
+        self.fdr = fdr
+        self.n_features_to_select = n_features_to_select
+        self.threshold = threshold
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
 
-    def _wish(self) -> Wish:
-        n_features, auto = self.n_features_in_, []
-        values = {"eta": ETA, "beta": 1.0, "lam": 1.0}
-        for name in values:
-            if isinstance(getattr(self, name), str) and getattr(self, name) == "auto":
-                auto.append(name)
-            else:
-                values[name] = getattr(self, name)
-        if self.criterion not in CRITERIA:
-            raise ValueError(f"criterion must be one of {tuple(CRITERIA)}, got {self.criterion!r}")
-        density, odds = self._density(n_features)
-        return Wish(
-            "ep",
-            density,
-            odds,
-            criterion=self.criterion,
-            average=self.average,
-            learn=tuple(auto),
-            intercept=self.fit_intercept,
-            standardize=self.standardize,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            **values,
-        )
 
-    def _density(self, n_features: int) -> tuple[Any, Any]:
-        """The density and, for one that is to be found, the features' relative odds."""
-        rho = None if isinstance(self.rho, str) and self.rho == "auto" else self.rho
-        if self.n_features_expected is not None:
-            if rho is not None:
-                raise ValueError("give rho or n_features_expected, not both")
-            if not (_is_number(self.n_features_expected) and 0 < self.n_features_expected < n_features):
-                raise ValueError(
-                    f"n_features_expected must be above 0 and below the number of features, {n_features},"
-                    f" got {self.n_features_expected!r}"
-                )
-            rho = self.n_features_expected / n_features
+class AMPClassifier(SparseClassifier):
+    """The same by 1-bit approximate message passing, the cheapest step of all.
+
+    Right for i.i.d. columns; on correlated ones it needs `damping`, and may not converge even so. It has neither
+    intercept nor evidence: `standardize` centres the columns, as in `VAMPClassifier`, and "auto" of rho is found by
+    cross-validation. Rows cannot count more than once.
+
+    Parameters
+    ----------
+    rho, n_features_expected, average, n_folds, prior_inclusion, eta, beta, lam, standardize, fdr, \
+n_features_to_select, threshold, tol, max_iter, verbose, random_state
+        As in `EPClassifier`, with the same attributes; `log_evidence_` is None.
+    damping : float
+        Weight of the old message.
+    """
+
+    _method = "amp"
+    _fixed: ClassVar[dict[str, Any]] = {"fit_intercept": False, "criterion": "cv"}
+
+    def __init__(
+        self,
+        rho: Any = "auto",
+        *,
+        n_features_expected: Any = None,
+        average: bool = True,
+        n_folds: int = 5,
+        prior_inclusion: Any = None,
+        eta: Any = 0.95,
+        beta: Any = 1.0,
+        lam: Any = 1.0,
+        standardize: bool = True,
+        fdr: Any = None,
+        n_features_to_select: Any = None,
+        threshold: Any = None,
+        damping: float = 0.7,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.rho = rho
+        self.n_features_expected = n_features_expected
+        self.average = average
+        self.n_folds = n_folds
+        self.prior_inclusion = prior_inclusion
+        self.eta = eta
+        self.beta = beta
+        self.lam = lam
+        self.standardize = standardize
+        self.fdr = fdr
+        self.n_features_to_select = n_features_to_select
+        self.threshold = threshold
+        self.damping = damping
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.random_state = random_state
+
+
+class R1BCSClassifier(SparseClassifier):
+    """Robust one-bit Bayesian compressed sensing: variational EM, with a precision for every weight and every label.
+
+    It learns its own sparsity, and has no inclusion probabilities: `inclusion_proba_` is None, features are ranked by
+    their standardized weights, and no rule selects as many as carry most of the weight. `label_error_proba_` is a score
+    that ranks labels well and overcounts errors. It has no intercept: `standardize` centres the columns, as in
+    `VAMPClassifier`. Rows cannot count more than once.
+
+    Parameters
+    ----------
+    standardize : bool
+    n_features_to_select : int, optional
+        For `transform` and `get_support`.
+    tol : float
+        Converged when a step moves the weights, for columns of unit norm, by less than this.
+    max_iter : int
+        Pruning is slow: some thousand are usual.
+    verbose : bool
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, coef_std_, coef_standardized_, label_error_proba_, n_iter_, status_
+        As in `EPClassifier`.
+    """
+
+    _method = "r1bcs"
+    _fixed: ClassVar[dict[str, Any]] = {
+        "rho": 0.5,  # not used
+        "eta": 1.0,
+        "beta": LOGISTIC,
+        "lam": 1.0,
+        "criterion": "cv",
+        "average": False,
+        "n_folds": 2,
+        "fit_intercept": False,
+        "random_state": None,
+    }
+
+    def __init__(
+        self,
+        *,
+        standardize: bool = True,
+        n_features_to_select: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = 5000,
+        verbose: bool = False,
+    ) -> None:
+        self.standardize = standardize
+        self.n_features_to_select = n_features_to_select
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+
+
+def _density(given: dict[str, Any], n_features: int) -> tuple[Any, Any]:
+    """The density and, for one that is to be found, the features' relative odds."""
+    rho, expected = None if _is_auto(given["rho"]) else given["rho"], given.get("n_features_expected")
+    if expected is not None:
         if rho is not None:
-            _share("rho", rho)
-        if self.prior_inclusion is None:
-            return rho, None
-        prior = np.asarray(self.prior_inclusion, dtype=np.float64)
-        if prior.shape != (n_features,) or not np.all((prior > 0.0) & (prior < 1.0)):
+            raise ValueError("give rho or n_features_expected, not both")
+        if not (_is_number(expected) and 0 < expected < n_features):
             raise ValueError(
-                f"prior_inclusion must hold {n_features} probabilities above 0 and below 1, one for each feature"
+                f"n_features_expected must be above 0 and below the number of features, {n_features}, got {expected!r}"
             )
-        odds = prior / (1.0 - prior)
-        relative = odds / np.exp(np.mean(np.log(odds)))
-        return (None, relative) if rho is None else (_scaled_to(rho, relative), None)
-
-    def _tell(self, words: str) -> None:
-        if self.verbose:
-            print(words, flush=True)
-
-    def _name_results(self) -> None:
-        fits = self.fits_
-        self.coef_ = np.array([fit.mean for fit in fits])
-        self.coef_std_ = np.array([fit.std for fit in fits])
-        self.coef_standardized_ = np.array([fit.average(lambda p: p.mean) for fit in fits])
-        self.intercept_ = np.array([fit.intercept for fit in fits])
-        self.inclusion_proba_ = _alone(np.array([fit.inclusion for fit in fits]))
-        self.rho_ = _alone(np.array([fit.average(lambda p: np.mean(p.weights.rho)) for fit in fits]))
-        self.lam_ = _alone(np.array([fit.average(lambda p: np.mean(p.weights.lam)) for fit in fits]))
-        self.eta_ = _alone(np.array([fit.average(lambda p: p.labels.eta) for fit in fits]))
-        self.beta_ = _alone(np.array([fit.average(lambda p: p.labels.beta) for fit in fits]))
-        self.log_evidence_ = _alone(np.array([fit.average(lambda p: p.log_evidence) for fit in fits]))
-        self.path_ = fits[0].path if len(fits) == 1 else tuple(fit.path for fit in fits)
-        posteriors = [posterior for fit in fits for _, posterior in fit.shares]
-        self.n_iter_ = sum(posterior.n_iter for posterior in posteriors)
-        ended = next((p.status for p in posteriors if p.status is not Status.CONVERGED), Status.CONVERGED)
-        self.status_ = ended.value
-        if ended is not Status.CONVERGED:
-            warnings.warn(
-                f"{ended.message} Raise max_iter={self.max_iter}, lower beta={self.beta}, or expect more features.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _review(self, X: Vector, y: Any, kept: Any) -> None:
-        """Probabilities of wrong labels; of rows that did not count, by prediction."""
-        proba, codes = self.predict_proba(X), np.searchsorted(self.classes_, y)
-        known = np.isin(y, self.classes_)
-        codes = np.where(known, np.minimum(codes, self.classes_.size - 1), 0)
-        self.label_error_proba_ = np.where(known, 1.0 - proba[np.arange(len(y)), codes], 1.0)
-        flips = np.array([fit.flip for fit in self.fits_])
-        own = flips[0] if len(self.fits_) == 1 else flips[codes[kept], np.arange(int(kept.sum()))]
-        self.label_error_proba_[kept] = own
-        proba[np.arange(len(y)), codes] = -1.0
-        self._given, self._preferred = np.asarray(y), self.classes_[np.argmax(proba, axis=1)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+        rho = expected / n_features
+    if rho is not None:
+        rho = _share("rho", rho)
+    if given.get("prior_inclusion") is None:
+        return rho, None
+    prior = np.asarray(given["prior_inclusion"], dtype=np.float64)
+    if prior.shape != (n_features,) or not np.all((prior > 0.0) & (prior < 1.0)):
+        raise ValueError(
+            f"prior_inclusion must hold {n_features} probabilities above 0 and below 1, one for each feature"
+        )
+    odds = relative_odds(prior)
+    return (None, odds) if rho is None else (with_odds(rho, odds), None)
 
 
-def _alone(values: Vector) -> Any:
-    """The first entry where there is one classifier only."""
+def _alone(values: list[Any]) -> Any:
+    """The one entry where there is one classifier only; None where there is nothing."""
+    if any(value is None for value in values):
+        return None
     if len(values) > 1:
-        return values
-    return float(values[0]) if values.ndim == 1 else values[0]
-
-
-def _scaled_to(rho: float, relative: Vector) -> Vector:
-    """Densities with these relative odds and about this mean."""
-    odds = rho / (1.0 - rho) * relative
-    return np.asarray(odds / (1.0 + odds))
+        return np.array(values)
+    return float(values[0]) if np.ndim(values[0]) == 0 else values[0]
 
 
 def _share(name: str, value: Any) -> float:
     if not (_is_number(value) and 0.0 < value < 1.0):
         raise ValueError(f"{name} must be a number above 0 and below 1, got {value!r}")
     return float(value)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
 
 
 def _is_number(value: Any) -> bool:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri, softmax
+from sklearn.model_selection import KFold, StratifiedKFold
 
-from dilutron.learning import PathPoint
+from dilutron.gaussian import Covariance
 from dilutron.loop import Status
 from dilutron.methods import OPTIONS, solve
 from dilutron.posterior import Posterior
-from dilutron.priors import Normal, RobustProbit, SpikeSlab
+from dilutron.priors import Normal, Prior, RobustProbit, SpikeSlab
 from dilutron.problem import Problem
 from dilutron.special import Vector
 
@@ -23,13 +26,18 @@ DROP = 8.0  # nats below the best at which the path ends
 LOST = 2  # sizes in a row without convergence after which it ends, too
 FAINT = 1e-3  # shares below this are left out of an average
 
-Criterion = Callable[[Posterior, Vector], float]
-CRITERIA: dict[str, Criterion] = {
+LOOSE = 10.0  # tolerance of learned values, in units of that of the moments
+NEAR = 1e-6  # relative difference of two densities that are one
+
+Mask = NDArray[np.bool_]
+Say = Callable[[str], object]
+CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
     "evidence": lambda posterior, copies: _known(posterior.log_evidence),
     "loo": lambda posterior, copies: _known(
         None if posterior.left_out is None else np.sum(copies * posterior.left_out)
     ),
 }
+CHOICES = (*CRITERIA, "cv")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +52,13 @@ class Wish:
     odds : array of shape (N,), optional
         Factors of the features' prior odds, for a density that is found.
     criterion : str
-        How the posteriors on the path are weighed: a key of `CRITERIA`.
+        How the posteriors on the path are weighed: one of `CHOICES`.
     average : bool
         Weigh them all, or take the best.
+    folds : int
+        Of "cv".
+    random_state : int, RandomState or None
+        That shuffles the rows into folds.
     eta, beta, lam : float
     learn : tuple of str
         Which of these are learned.
@@ -54,6 +66,8 @@ class Wish:
     tol : float
     max_iter : int
         Iterations at most, for each size on the path.
+    damping : float, optional
+        Weight of the old value; the method's own by default.
     """
 
     method: str
@@ -61,6 +75,8 @@ class Wish:
     odds: Vector | None = None
     criterion: str = "loo"
     average: bool = True
+    folds: int = 5
+    random_state: Any = None
     eta: float = 0.95
     beta: float = 0.1
     lam: float = 1.0
@@ -69,6 +85,30 @@ class Wish:
     standardize: bool = True
     tol: float = 1e-3
     max_iter: int = 200
+    damping: float | None = None
+
+
+class Tried(NamedTuple):
+    """One row of the path.
+
+    Attributes
+    ----------
+    size : float
+        Expected number of features.
+    score : float
+        By the criterion, in nats: log evidence, or the log probability of all labels, each left or held out.
+    weight : float
+        In the average.
+    log_evidence : float
+        -inf where the method has none.
+    status : Status
+    """
+
+    size: float
+    score: float
+    weight: float
+    log_evidence: float
+    status: Status
 
 
 class Share(NamedTuple):
@@ -80,10 +120,14 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One or more posteriors of the same problem, as an average, and the path on which they were found."""
+    """One or more posteriors of the same problem, as an average, and the path on which they were found.
+
+    Rows that were not `heard` are all zeros and told a method without intercept nothing.
+    """
 
     shares: tuple[Share, ...]
-    path: tuple[PathPoint, ...] = ()
+    path: tuple[Tried, ...] = ()
+    heard: Mask | None = None
 
     def average(self, value: Callable[[Posterior], Any]) -> Any:
         """The weighted mean of something over the posteriors."""
@@ -92,7 +136,7 @@ class Fit:
     @property
     def best(self) -> Posterior:
         """The posterior of the largest weight."""
-        return max(self.shares).posterior
+        return max(self.shares, key=lambda share: share.weight).posterior
 
     @property
     def mean(self) -> Vector:
@@ -122,7 +166,23 @@ class Fit:
         """Probability that each label is wrong; None where the method has none."""
         if any(posterior.flip is None for _, posterior in self.shares):
             return None
-        return np.asarray(self.average(lambda p: p.flip))
+        flip = np.asarray(self.average(lambda p: p.flip))
+        if self.heard is None:
+            return flip
+        unheard = np.full(self.heard.size, 1.0 - self.average(lambda p: p.labels.eta))
+        unheard[self.heard] = flip
+        return unheard
+
+    @property
+    def log_evidence(self) -> float | None:
+        """The mean over the posteriors; None where the method has none."""
+        if any(posterior.log_evidence is None for _, posterior in self.shares):
+            return None
+        return float(self.average(lambda p: p.log_evidence))
+
+    def at_rest(self, tol: float) -> bool:
+        """True where all moments match. Learned values may still drift, as eta and beta do where labels are few."""
+        return all(p.status is Status.CONVERGED or p.mismatch <= tol for _, p in self.shares)
 
     def probability(self, rows: Vector) -> Vector:
         """Of the label +1 for new rows."""
@@ -137,79 +197,171 @@ class Fit:
         return mean - half, mean + half
 
 
-def fitted(
-    X: Vector,
-    signs: Vector,
-    copies: Vector,
-    wish: Wish,
-    names: Sequence[str] | None = None,
-    start: Fit | None = None,
-    tell: Callable[[str], object] | None = None,
-) -> Fit:
+class Table(NamedTuple):
+    """Rows, labels of -1 and +1, how often each counts, and the columns' names."""
+
+    X: Vector
+    signs: Vector
+    copies: Vector
+    names: Sequence[str] | None
+
+    def rows(self, which: Any) -> Table:
+        """Some of the rows."""
+        return Table(self.X[which], self.signs[which], self.copies[which], self.names)
+
+    def problem(self, wish: Wish) -> tuple[Problem, Mask]:
+        """The problem, and which rows are in it: without an intercept none that are all zeros."""
+        copies = None if _all_once(self.copies) else self.copies
+        options: dict[str, Any] = {"names": self.names, "standardize": wish.standardize, "strict": False}
+        problem = Problem.from_arrays(self.X, self.signs, copies=copies, **options)
+        heard = np.any(problem.X, axis=1) | wish.intercept
+        return (problem if np.all(heard) else rows_of(problem, heard)), heard
+
+
+def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None = None) -> Fit:
     """Solve what the wish asks for.
 
     Parameters
     ----------
-    X : array of shape (M, N)
-    signs : array of shape (M,), -1 and +1
-    copies : array of shape (M,)
-        How often each row counts.
+    table : Table
     wish : Wish
-    names : sequence of N strings, optional
     start : Fit, optional
         An earlier fit of the same rows, to begin at.
     tell : callable, optional
         Told in words of every posterior.
     """
-    problem = Problem.from_arrays(
-        X, signs, names=names, standardize=wish.standardize, strict=False, copies=None if _all_once(copies) else copies
-    )
-    warm = start.best if start is not None and start.best.sites is not None else None
-    say = tell or (lambda words: None)
+    problem, heard = table.problem(wish)
+    if not np.any(heard):
+        raise ValueError("X has constant columns only, and without an intercept they tell nothing of the labels.")
+    solve_at = partial(_solved, problem, table.copies[heard], wish, say=tell or (lambda words: None))
+    nearby = partial(_nearby, start, (problem.X.shape, wish.intercept))
     if wish.density is not None:
-        return Fit((Share(1.0, _solved(problem, copies, wish, wish.density, warm, say)),))
-    return _weighed(_along_path(problem, copies, wish, warm, say), copies, wish)
+        fit = Fit((Share(1.0, solve_at(wish.density, nearby(wish.density))),))
+    else:
+        fit = _weighed(*_path(table, wish, solve_at, nearby), wish)
+    shares = tuple(Share(weight, kept(_rested(problem, wish, posterior))) for weight, posterior in fit.shares)
+    return replace(fit, shares=shares, heard=None if np.all(heard) else heard)
 
 
-def _along_path(
-    problem: Problem, copies: Vector, wish: Wish, warm: Posterior | None, say: Callable[[str], object]
-) -> list[Posterior]:
+def rows_of(problem: Problem, which: Any) -> Problem:
+    """Some rows of a problem, its columns as they are."""
+    return replace(problem, X=problem.X[which], labels=problem.labels[which])
+
+
+def _path(
+    table: Table, wish: Wish, solve_at: Callable[..., Posterior], nearby: Callable[..., Posterior | None]
+) -> tuple[list[Posterior], list[float]]:
+    """The posteriors along the path of expected sizes, and their scores."""
+    densities = path_densities(table.X.shape[1])
+    if wish.criterion != "cv":
+        score = CRITERIA[wish.criterion]
+        heard = table.problem(wish)[1]
+        return _descent(densities, wish, solve_at, lambda _, p: score(p, table.copies[heard]), nearby)
+    scores = _held_out(table, wish, densities)
+    last = int(np.flatnonzero(scores >= scores.max() - DROP)[-1]) + 1
+    return _descent(densities[:last], wish, solve_at, lambda i, _: scores[i], nearby)
+
+
+def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
+    """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended."""
+    total = np.zeros(densities.size)
+    for train, test in _folds(table.signs, wish):
+        rest, held = table.rows(train), table.rows(test)
+        problem, heard = rest.problem(wish)
+        if not np.any(heard):  # a fold of equal rows can only guess
+            total += np.sum(held.copies) * np.log(0.5)
+            continue
+        solve_at = partial(_solved, problem, rest.copies[heard], wish, say=lambda words: None)
+        _, scores = _descent(densities, wish, solve_at, partial(_log_probability, held))
+        total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
+    return total if np.any(total > -np.inf) else np.zeros(densities.size)
+
+
+def _folds(signs: Vector, wish: Wish) -> Any:
+    """Rows to learn from and rows held out; both classes in each where there are enough."""
+    fewest = int(min(np.sum(signs > 0.0), np.sum(signs < 0.0)))
+    if fewest >= 2:
+        split: Any = StratifiedKFold(min(wish.folds, fewest), shuffle=True, random_state=wish.random_state)
+    else:
+        split = KFold(min(wish.folds, signs.size), shuffle=True, random_state=wish.random_state)
+    return split.split(signs[:, None], signs)
+
+
+def _log_probability(held: Table, _: int, posterior: Posterior) -> float:
+    one = posterior.probability(held.X)
+    given = np.where(held.signs > 0.0, one, 1.0 - one)
+    total = float(np.sum(held.copies * np.log(np.maximum(given, np.finfo(np.float64).tiny))))
+    return total if np.isfinite(total) else -np.inf
+
+
+def _descent(
+    densities: Vector,
+    wish: Wish,
+    solve_at: Callable[..., Posterior],
+    score: Callable[[int, Posterior], float],
+    nearby: Callable[..., Posterior | None] = lambda density: None,
+) -> tuple[list[Posterior], list[float]]:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
 
-    The path ends at one feature, where the criterion has dropped well below its best, or where EP twice does not
-    converge: it is then sparser than the data allow.
+    The path ends with the densities, where the score has dropped well below its best, or where twice there is no
+    convergence: it is then sparser than the data allow.
     """
     found: list[Posterior] = []
-    best, lost = -np.inf, 0
-    for density in path_densities(problem.X.shape[1]):
-        posterior = _solved(problem, copies, wish, _with_odds(density, wish.odds), warm, say)
-        found.append(posterior)
+    scores: list[float] = []
+    best, lost, warm = -np.inf, 0, None
+    for i, density in enumerate(densities):
+        rho = _with_odds(density, wish.odds)
+        posterior = solve_at(rho, nearby(rho), warm)
         good = posterior.status is Status.CONVERGED
+        found.append(posterior)
+        scores.append(score(i, posterior))
         lost = 0 if good else lost + 1
-        score = CRITERIA[wish.criterion](posterior, copies)
-        best = max(best, score) if good else best
-        if lost == LOST or score < best - DROP:
+        best = max(best, scores[-1]) if good else best
+        if lost == LOST or scores[-1] < best - DROP:
             break
-        warm = posterior if good else warm
-    return found
+        warm = posterior if good and posterior.sites is not None else warm
+    return found, scores
+
+
+def _nearby(start: Fit | None, size: tuple[tuple[int, int], bool], density: float | Vector) -> Posterior | None:
+    """The posterior of an earlier fit to begin at: of the same shape, the same density if there is one."""
+    (n_patterns, n_features), intercept = size
+    if start is None or start.best.sites is None or start.best.mean.size != n_features:
+        return None
+    if start.best.sites.precision.size != n_features + intercept + n_patterns:
+        return None
+    same = [p for _, p in start.shares if np.allclose(p.weights.rho, density, rtol=NEAR, atol=0.0)]
+    return same[0] if same else None
+
+
+def kept(posterior: Posterior) -> Posterior:
+    """With its covariance at hand: predictions need not factorise again, and any method's posterior can be pickled."""
+    return replace(posterior, source=partial(Covariance, *posterior.covariance()))
 
 
 def path_densities(n_features: int) -> Vector:
-    """From one half down to one expected feature, each RATIO times sparser."""
+    """From one half of all features down to one, each RATIO times sparser."""
     return 0.5 * RATIO ** -np.arange(0.0, np.log(max(0.5 * n_features, 1.0)) / np.log(RATIO) + 1e-9)
 
 
-def _weighed(found: list[Posterior], copies: Vector, wish: Wish) -> Fit:
+def _weighed(found: list[Posterior], scores: Sequence[float], wish: Wish) -> Fit:
     """The path as an average; posteriors that did not converge count only where none did."""
     good = [posterior.status is Status.CONVERGED for posterior in found]
-    score = np.array([CRITERIA[wish.criterion](posterior, copies) for posterior in found])
-    score = np.where(good, score, -np.inf) if any(good) else score
+    score = np.where(good, scores, -np.inf) if any(good) else np.asarray(scores)
     weight = softmax(score) if wish.average else (np.arange(score.size) == np.argmax(score)).astype(float)
     kept = weight >= FAINT
     weight = np.where(kept, weight, 0.0) / weight[kept].sum()
-    sizes = [float(np.sum(np.broadcast_to(p.weights.rho, p.mean.size))) for p in found]
-    path = [PathPoint(size, _known(p.log_evidence), p.status) for size, p in zip(sizes, found, strict=True)]
-    return Fit(tuple(Share(float(w), p) for w, p in zip(weight, found, strict=True) if w > 0.0), tuple(path))
+    path = tuple(
+        Tried(
+            float(np.sum(np.broadcast_to(p.weights.rho, p.mean.size))),
+            float(s),
+            float(w),
+            _known(p.log_evidence),
+            p.status,
+        )
+        for p, s, w in zip(found, scores, weight, strict=True)
+    )
+    return Fit(tuple(Share(float(w), p) for w, p in zip(weight, found, strict=True) if w > 0.0), path)
 
 
 def _solved(
@@ -217,25 +369,72 @@ def _solved(
     copies: Vector,
     wish: Wish,
     density: float | Vector,
-    warm: Posterior | None,
-    say: Callable[[str], object],
+    same: Posterior | None,
+    other: Posterior | None = None,
+    *,
+    say: Say,
 ) -> Posterior:
-    labels = RobustProbit(wish.eta, wish.beta, 1.0 if _all_once(copies) else copies)
-    options = OPTIONS[wish.method](tol=wish.tol, max_iter=wish.max_iter, learn=wish.learn, learn_tol=10.0 * wish.tol)
-    more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
-    weights = SpikeSlab(density, wish.lam)
-    posterior = solve(problem, weights, labels, wish.method, options, start=warm, **more)
+    """At a density: begun at one of the same density and its learned values, or at the sites of another."""
+    learned = {} if same is None else {**vars(same.weights), **vars(same.labels)}
+    eta, beta, lam = (learned[n] if same and n in wish.learn else getattr(wish, n) for n in ("eta", "beta", "lam"))
+    labels = RobustProbit(eta, beta, 1.0 if _all_once(copies) else copies)
+    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, wish.learn, same or other)
     size = float(np.sum(np.broadcast_to(density, problem.X.shape[1])))
-    say(f"{size:.3g} features expected: log evidence {_known(posterior.log_evidence):.2f}, {posterior.status.value}")
+    evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
+    say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
     return posterior
 
 
-def _with_odds(density: float, odds: Vector | None) -> float | Vector:
+def _rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
+    """Where the iterations ran out while learning, EP once more with the values so far: its moments then match."""
+    if not wish.learn or posterior.status is not Status.MAX_ITER or posterior.mismatch <= wish.tol:
+        return posterior
+    start = posterior if posterior.sites is not None else None
+    rested = _run(problem, posterior.weights, posterior.labels, wish, (), start)
+    status = Status.MAX_ITER if rested.status is Status.CONVERGED else rested.status  # what is learned has not settled
+    return replace(rested, status=status, trace=posterior.trace + rested.trace)
+
+
+def solved_with(problem: Problem, copies: Vector, wish: Wish, learned: Posterior, start: Posterior | None) -> Posterior:
+    """Solve with the values that an earlier posterior has learned, and learn no more."""
+    labels = replace(learned.labels, copies=1.0 if _all_once(copies) else copies)
+    return _run(problem, learned.weights, labels, wish, (), start)
+
+
+def _run(
+    problem: Problem, weights: Prior, labels: Prior, wish: Wish, learn: tuple[str, ...], warm: Posterior | None
+) -> Posterior:
+    wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": LOOSE * wish.tol}
+    wanted |= {} if wish.damping is None else {"damping": wish.damping}
+    kind = OPTIONS[wish.method]
+    options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
+    more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
+    more |= {} if warm is None else {"start": warm}
+    return solve(problem, weights, labels, wish.method, options, **more)
+
+
+def relative_odds(prior: Vector) -> Vector:
+    """Prior odds of the features, over their geometric mean."""
+    log_odds = logit(prior)
+    return np.asarray(np.exp(log_odds - np.mean(log_odds)))
+
+
+def log_odds(probability: Vector) -> Vector:
+    """Of a probability; finite."""
+    edge = np.finfo(np.float64)
+    return np.asarray(logit(np.clip(probability, edge.tiny, 1.0 - edge.epsneg)))
+
+
+def with_odds(density: float, odds: Vector) -> Vector:
     """The features' own densities, whose mean in log odds is that of `density`."""
-    return density if odds is None else np.asarray(expit(logit(density) + np.log(odds)))
+    return np.asarray(expit(logit(density) + np.log(odds)))
 
 
-def _known(value: float | None) -> float:
+def _with_odds(density: float, odds: Vector | None) -> float | Vector:
+    return float(density) if odds is None else with_odds(density, odds)
+
+
+def _known(value: Any) -> float:
     return -np.inf if value is None else float(value)
 
 

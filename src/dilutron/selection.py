@@ -36,3 +36,60 @@ def by_threshold(probability: Vector, threshold: float) -> Indices:
 def expected_size(probability: Vector) -> int:
     """How many are expected, rounded, at least one."""
     return max(1, round(float(probability.sum())))
+
+
+def effective_size(weights: Vector) -> int:
+    """How many features carry the weights, where there are no probabilities: `(sum |w|)^2 / sum w^2`, at least one."""
+    power = float(np.sum(weights**2))
+    return 1 if power == 0.0 else max(1, round(float(np.sum(np.abs(weights))) ** 2 / power))
+
+
+def other_rules(probability: Vector) -> str:
+    """In words, for a rule that selected nothing: which rule would select what."""
+    top = float(probability.max())
+    likely = by_threshold(probability, 0.5 * top).size
+    return (
+        f"The largest inclusion probability is {top:.3g}: fdr={_up(1.0 - top)} or more, or threshold={_down(top)}"
+        f" or less, selects at least one; threshold={_down(0.5 * top)} selects {likely};"
+        f" n_features_to_select=10 the {min(10, probability.size)} most probable;"
+        f" and no rule at all the {expected_size(probability)} that are expected to matter."
+    )
+
+
+def _up(value: float) -> str:
+    """To three digits, not below the value."""
+    return f"{np.ceil(value * 1e3) / 1e3:.3g}"
+
+
+def _down(value: float) -> str:
+    """To three significant digits, not above the value."""
+    unit = 10.0 ** (np.floor(np.log10(max(value, 1e-300))) - 2.0)
+    return f"{np.floor(value / unit) * unit:.3g}"
+
+
+def label_errors(proba: Vector, codes: Indices, flips: Vector, heard: NDArray[np.bool_]) -> Vector:
+    """Probability that each label is wrong.
+
+    Parameters
+    ----------
+    proba : array of shape (M, n_classes)
+        Predicted, of each class.
+    codes : array of shape (M,)
+        The class of each label; -1 for a class that the model has never seen, which is wrong for sure.
+    flips : array of shape (1, n_heard) or (n_classes, n_heard)
+        From the fits: of two classes, or of each against the rest.
+    heard : array of shape (M,)
+        Rows that counted. The others are judged by prediction.
+    """
+    wrong = np.where(codes < 0, 1.0, 1.0 - proba[np.arange(codes.size), codes])
+    own = codes[heard] if len(flips) > 1 else np.zeros(int(heard.sum()), dtype=np.intp)
+    wrong[heard] = flips[own, np.arange(own.size)]
+    return np.asarray(wrong)
+
+
+def runners_up(proba: Vector, codes: Indices) -> Indices:
+    """The most probable class other than the one given."""
+    others = proba.copy()
+    known = np.flatnonzero(codes >= 0)
+    others[known, codes[known]] = -1.0
+    return np.asarray(np.argmax(others, axis=1))

@@ -31,6 +31,8 @@ ROOMS = (
     "metrics",
     "selection",
     "fitting",
+    "groups",
+    "keeping",
     "estimators",
     "plots",
     "experiments",

@@ -1,0 +1,143 @@
+"""Fits on disk: a folder of plain JSON and arrays, without pickle, written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dilutron.fitting import Fit, Share, Tried, kept
+from dilutron.loop import Status
+from dilutron.posterior import Posterior
+
+FORMAT = 1
+FACTS = "estimator.json"
+LABELS = "biufU"  # kinds of arrays that are kept as they are; objects only where all are strings
+PLAIN = (bool, int, str, type(None))
+
+
+def write(path: str | os.PathLike[str], facts: dict[str, Any], fits: tuple[Fit, ...]) -> Path:
+    """Keep facts and fits in a folder; an earlier one is replaced, anything else is left alone."""
+    from dilutron import __version__
+
+    target = Path(path)
+    empty = target.is_dir() and not any(target.iterdir())
+    if target.exists() and not (target / FACTS).is_file() and not empty:
+        raise ValueError(f"{target} exists and is not a saved estimator: choose another folder.")
+    body = encoded("facts", facts | {"dilutron": __version__, "fits": [_outline(fit) for fit in fits]})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        new, old = scratch / "new", scratch / "old"
+        new.mkdir()
+        for folder, posterior in _shelf(fits):
+            posterior.save(new / folder)
+        sums = {_name(new, file): _digest(file.read_bytes()) for file in sorted(new.rglob("*")) if file.is_file()}
+        text = json.dumps({"body": body, "files": sums}, allow_nan=False)
+        with open(new / FACTS, "w", encoding="utf-8") as file:
+            json.dump({"format": FORMAT, "sha256": _digest(text.encode()), "text": text}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            if target.exists():
+                os.replace(target, old)
+            os.replace(new, target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                os.replace(old, target)  # nothing is lost: the earlier one comes back
+            raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]:
+    """What `write` kept. Nothing in the folder is executed; what was damaged or edited is refused."""
+    folder = Path(path)
+    try:
+        outer = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{folder} is not a saved estimator: {error.filename} is missing.") from error
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} is damaged and cannot be read: {error}") from error
+    found = outer.get("format") if isinstance(outer, dict) else None
+    if found != FORMAT:
+        raise ValueError(f"{folder} has format {found!r}, this version of dilutron reads format {FORMAT}: upgrade it.")
+    try:
+        if _digest(outer["text"].encode()) != outer["sha256"]:
+            raise ValueError(f"{FACTS} was changed after it was written")
+        inner = json.loads(outer["text"])
+        for name, digest in inner["files"].items():
+            if _digest((folder / name).read_bytes()) != digest:
+                raise ValueError(f"{name} was changed after it was written")
+        facts = decoded(inner["body"])
+        return facts, tuple(_fit(folder, i, outline) for i, outline in enumerate(facts.pop("fits")))
+    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+        raise ValueError(f"{folder} is damaged: {type(error).__name__} {error}") from error
+
+
+def encoded(name: str, value: Any) -> Any:
+    """As JSON that `decoded` turns back; ValueError where that cannot be."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else {"float": str(value)}
+    if isinstance(value, list | tuple):
+        return [encoded(name, entry) for entry in value]
+    if isinstance(value, dict):
+        return {"pairs": [[encoded(name, key), encoded(str(key), entry)] for key, entry in value.items()]}
+    if isinstance(value, np.ndarray) and (value.dtype.kind in LABELS or all(type(entry) is str for entry in value)):
+        dtype = "object" if value.dtype.kind == "O" else value.dtype.str
+        return {"array": [encoded(name, entry) for entry in value.tolist()], "dtype": dtype}
+    raise ValueError(
+        f"{name} cannot be saved: it holds {type(value).__name__} {value!r}, not numbers, strings and true or false."
+    )
+
+
+def decoded(value: Any) -> Any:
+    """What `encoded` was given."""
+    if isinstance(value, list):
+        return [decoded(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "float" in value:
+        return float(value["float"])
+    if "pairs" in value:
+        return {decoded(key): decoded(entry) for key, entry in value["pairs"]}
+    return np.array([decoded(entry) for entry in value["array"]], dtype=value["dtype"])
+
+
+def _shelf(fits: tuple[Fit, ...]) -> list[tuple[str, Posterior]]:
+    """Every posterior and the folder it goes to."""
+    return [(f"posterior-{i}-{j}", share.posterior) for i, fit in enumerate(fits) for j, share in enumerate(fit.shares)]
+
+
+def _outline(fit: Fit) -> dict[str, Any]:
+    """All of a fit but its posteriors."""
+    path = [[*row[:-1], row.status.value] for row in fit.path]
+    return {"weights": [share.weight for share in fit.shares], "path": path, "heard": fit.heard}
+
+
+def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
+    shares = [
+        Share(float(weight), kept(Posterior.load(folder / f"posterior-{i}-{j}")))
+        for j, weight in enumerate(outline["weights"])
+    ]
+    path = tuple(Tried(float(k), float(s), float(w), float(v), Status(end)) for k, s, w, v, end in outline["path"])
+    return Fit(tuple(shares), path, outline["heard"])
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _name(folder: Path, file: Path) -> str:
+    return file.relative_to(folder).as_posix()

@@ -1,0 +1,155 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from dilutron import SpikeSlab, Status, ThetaMixture, solve
+from dilutron.fitting import (
+    CHOICES,
+    Fit,
+    Share,
+    Table,
+    Wish,
+    fitted,
+    log_odds,
+    path_densities,
+    relative_odds,
+    with_odds,
+)
+from tests.problems import teacher_problem
+
+
+def table(n=30, alpha=3.0, seed=0):
+    truth = teacher_problem(n, alpha, seed=seed, eta=0.95)[1]
+    return Table(truth.X, truth.labels, np.ones(len(truth.labels)), None)
+
+
+WISH = Wish("ep", learn=("eta",), beta=1.0)
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3, 30, 2000])
+def test_the_path_goes_from_half_to_one_feature(n_features):
+    sizes = path_densities(n_features) * n_features
+    assert sizes[0] == n_features / 2
+    assert np.all(sizes[1:] >= 0.999)
+    assert np.all(np.diff(sizes) < 0)
+    assert len(sizes) <= 1 + 3 * np.log10(max(n_features, 2))
+
+
+@pytest.mark.parametrize("criterion", CHOICES)
+def test_weights_follow_the_scores(criterion):
+    fit = fitted(table(), replace(WISH, criterion=criterion, random_state=0))
+    good = [row for row in fit.path if row.status is Status.CONVERGED]
+    wanted = softmax([row.score for row in good])
+    np.testing.assert_allclose([row.weight for row in good], wanted, atol=2e-3)
+    assert sum(share.weight for share in fit.shares) == pytest.approx(1.0)
+    assert len(fit.shares) > 1
+    assert fit.best is fit.shares[int(np.argmax([share.weight for share in fit.shares]))].posterior
+
+
+@pytest.mark.parametrize("criterion", CHOICES)
+def test_the_best_alone(criterion):
+    fit = fitted(table(), replace(WISH, criterion=criterion, average=False, random_state=0))
+    assert len(fit.shares) == 1
+    best = max((row for row in fit.path if row.status is Status.CONVERGED), key=lambda row: row.score)
+    assert best.weight == 1.0
+    assert fit.best.weights.rho * 30 == pytest.approx(best.size)
+
+
+def test_scores_are_what_they_say():
+    t = table()
+    by = {name: fitted(t, replace(WISH, criterion=name, random_state=0)) for name in CHOICES}
+    for row, share in zip(by["loo"].path, by["loo"].shares, strict=False):
+        assert row.score == pytest.approx(share.posterior.left_out.sum())
+    assert all(row.score == row.log_evidence for row in by["evidence"].path)
+    assert by["cv"].path[0].score == pytest.approx(by["loo"].path[0].score, abs=6.0)  # two views of unseen labels
+    again = fitted(t, replace(WISH, criterion="cv", random_state=0))
+    assert again.path == by["cv"].path
+    assert fitted(t, replace(WISH, criterion="cv", random_state=1)).path != by["cv"].path
+
+
+def test_held_out_labels_are_not_seen():
+    """Of labels at random no size may claim to know more than chance."""
+    rng = np.random.default_rng(0)
+    t = Table(rng.standard_normal((60, 20)), rng.choice([-1.0, 1.0], 60), np.ones(60), None)
+    fit = fitted(t, replace(WISH, criterion="cv", random_state=0))
+    assert all(row.score < 60 * np.log(0.5) + 1.0 for row in fit.path)
+
+
+@pytest.mark.parametrize("signs", [[1, -1], [1, -1, -1], [1, 1, -1, -1]])
+def test_cross_validation_of_hardly_any_rows(signs):
+    rng = np.random.default_rng(0)
+    t = Table(rng.standard_normal((len(signs), 3)), np.array(signs, float), np.ones(len(signs)), None)
+    for method in ("ep", "vamp", "amp"):
+        wish = replace(WISH, method=method, criterion="cv", intercept=method == "ep", random_state=0)
+        assert np.all(np.isfinite(fitted(t, wish).mean))
+
+
+def test_an_average_has_the_spread_between_its_parts():
+    problem, _ = teacher_problem(20, 2.0, eta=0.9)
+    a, b = (solve(problem, SpikeSlab(rho), ThetaMixture(0.9)) for rho in (0.05, 0.6))
+    fit = Fit((Share(0.25, a), Share(0.75, b)))
+    np.testing.assert_allclose(fit.mean, 0.25 * a.mean + 0.75 * b.mean)
+    within = 0.25 * a.std**2 + 0.75 * b.std**2
+    np.testing.assert_allclose(fit.std**2, within + 0.25 * 0.75 * (a.mean - b.mean) ** 2)
+    np.testing.assert_allclose(fit.inclusion, 0.25 * a.inclusion + 0.75 * b.inclusion)
+    assert fit.log_evidence == pytest.approx(0.25 * a.log_evidence + 0.75 * b.log_evidence)
+    assert fit.best is b
+
+
+def test_an_interval_is_that_of_the_slab():
+    """Of one posterior: given that the weight is present, it is Gaussian with the slab's moments."""
+    problem, _ = teacher_problem(20, 2.0, eta=0.9)
+    p = solve(problem, SpikeSlab(0.3), ThetaMixture(0.9))
+    low, high = Fit((Share(1.0, p),)).interval(0.9)
+    np.testing.assert_allclose((low + high) / 2, p.mean / p.inclusion)
+    mixture = p.inclusion * (((high - low) / 2 / 1.6448536) ** 2 + (p.mean / p.inclusion) ** 2) - p.mean**2
+    np.testing.assert_allclose(mixture, p.std**2, rtol=1e-5)
+
+
+def test_ninety_percent_intervals_cover():
+    rng, inside = np.random.default_rng(0), []
+    for _ in range(40):  # the weights of one instance err together: many instances are needed
+        w = rng.standard_normal(30) * (rng.random(30) < 0.3)
+        X = rng.standard_normal((90, 30))
+        y = np.where(X @ w + rng.standard_normal(90) > 0, 1.0, -1.0)
+        wish = Wish("ep", 0.3, eta=1.0, beta=1.0, learn=(), standardize=False, intercept=False)
+        low, high = fitted(Table(X, y, np.ones(90), None), wish).interval(0.9)
+        inside += [(low[i] < w[i] < high[i]) for i in np.flatnonzero(w)]
+    assert 0.84 < np.mean(inside) < 0.95
+
+
+def test_rows_without_a_word_are_left_out_where_there_is_no_intercept():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 5)), rng.choice([-1.0, 1.0], 40)
+    X[7] = 0.0
+    wish = Wish("vamp", 0.3, standardize=False, intercept=False, learn=(), beta=1.0)
+    fit = fitted(Table(X, y, np.ones(40), None), wish)
+    rest = np.arange(40) != 7
+    np.testing.assert_allclose(fit.mean, fitted(Table(X[rest], y[rest], np.ones(39), None), wish).mean)
+    assert fit.flip.shape == (40,)
+    assert fit.flip[7] == pytest.approx(0.05)
+    with pytest.raises(ValueError, match="constant columns only"):
+        fitted(Table(np.ones((4, 2)), np.array([1.0, -1, 1, -1]), np.ones(4), None), replace(wish, standardize=True))
+
+
+def test_a_start_saves_work_and_changes_nothing():
+    t = table()
+    first = fitted(t, WISH)
+    again = fitted(t, WISH, first)
+    cost = [sum(share.posterior.n_iter for share in fit.shares) for fit in (first, again)]
+    assert cost[1] < 0.8 * cost[0]
+    np.testing.assert_allclose(again.mean, first.mean, atol=0.02)
+    other = fitted(table(seed=1, alpha=2.0), WISH, first)  # of another shape: begin afresh
+    np.testing.assert_array_equal(other.mean, fitted(table(seed=1, alpha=2.0), WISH).mean)
+
+
+def test_odds():
+    prior = np.array([0.1, 0.2, 0.5])
+    odds = relative_odds(prior)
+    assert np.prod(odds) == pytest.approx(1.0)
+    np.testing.assert_allclose(odds / odds[0], (prior / (1 - prior)) / (0.1 / 0.9))
+    np.testing.assert_allclose(with_odds(0.3, np.ones(3)), 0.3)
+    assert np.all(np.isfinite(log_odds(np.array([0.0, 0.5, 1.0]))))
+    assert log_odds(np.array([0.5]))[0] == 0.0
