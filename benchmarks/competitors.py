@@ -31,31 +31,35 @@ PAPER_CONVERGED = {
 }
 
 
-def rows_of(instances: int, jobs: int) -> dict[str, list[Row]]:
-    """Rows of all trials by kind, computed where the store lacks them."""
+def main(instances: int, jobs: int) -> None:
+    """Compute what the store lacks, then tell all that is in it."""
     store = Store(TRIALS / "paper.sqlite")
 
     def report(progress: Progress) -> None:
         if progress.done % 200 == 0:
             print(f"  {progress.done} of {progress.total} trials", flush=True)
 
-    items = [*(ITEMS[name] for name in WANTED), LEARNING]
-    run(trials(items, instances), store, processes(jobs), report=report)
-    rows = {}
-    for kind in ("teacher", "learning"):
-        cells = [cell for item in items for sweep in item.sweeps if sweep.kind == kind for cell in sweep.cells]
-        rows[kind] = [row for row in store.rows(kind, cells) if row["instance"] < instances]
-    return rows
+    run(trials(_items(), instances), store, processes(jobs), report=report)
+    tell(store)
 
 
-def main(instances: int, jobs: int) -> None:
-    every = rows_of(instances, jobs)
-    rows = every["teacher"]
-    learned(every["learning"])
+def tell(store: Store) -> None:
+    """The tables, from the rows that are there; each says how many instances it has."""
+    teacher, learning = (_rows(store, kind) for kind in ("teacher", "learning"))
+    areas([row for row in teacher if row["eta"] == 0.95])
+    convergence([row for row in teacher if row["patterns"] == "mvn" and row["eta"] == 1.0])
+    errors([row for row in teacher if row["patterns"] == "iid" and row["eta"] == 1.0])
+    learned(learning)
     references()
-    areas([row for row in rows if row["eta"] == 0.95])
-    convergence([row for row in rows if row["patterns"] == "mvn" and row["eta"] == 1.0])
-    errors([row for row in rows if row["patterns"] == "iid" and row["eta"] == 1.0])
+
+
+def _items() -> list[Item]:
+    return [*(ITEMS[name] for name in WANTED), LEARNING]
+
+
+def _rows(store: Store, kind: str) -> list[Row]:
+    cells = [cell for item in _items() for sweep in item.sweeps if sweep.kind == kind for cell in sweep.cells]
+    return store.rows(kind, cells)
 
 
 def areas(rows: list[Row]) -> None:

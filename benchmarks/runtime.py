@@ -70,6 +70,8 @@ def trial(patterns: str, alpha: float, instance: int) -> list[Row]:
     problem = Problem.from_arrays(truth.X, truth.labels)
     rows = []
     for name, (method, options) in methods(truth).items():
+        if (name, patterns) == ("grvamp-paper", "mvn"):
+            continue  # runs that do not converge take minutes each
         began = time.process_time()
         posterior = solve(problem, SpikeSlab(0.25), ThetaMixture(0.95), method=method, options=options)
         spent = time.process_time() - began
