@@ -130,7 +130,7 @@ class Calibration(NamedTuple):
     size : array of shape (bins,)
         Number of entries.
     error : float
-        Expected calibration error: the mean of |observed - predicted| over all entries.
+        Expected calibration error: the mean of the absolute difference of observed and predicted over all entries.
     """
 
     predicted: Vector
