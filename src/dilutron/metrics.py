@@ -26,7 +26,7 @@ def decibel(value: float) -> float:
 def auc(score: ArrayLike, truth: ArrayLike) -> float:
     """Area under the ROC curve of `score` for a boolean `truth`; ties count half. NaN where a score is.
 
-    Features are ranked by |w| or by inclusion probability, suspect labels by flip probability.
+    Features are ranked by the size of their weights or by inclusion probability, suspect labels by flip probability.
     """
     ranked = _ranked(score, truth)
     if np.isnan(ranked.score).any():

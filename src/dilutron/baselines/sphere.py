@@ -34,7 +34,7 @@ Callback = Callable[[Any], object]
 
 @dataclass(frozen=True)
 class RFPIOptions:
-    """How RFPI is run: minimise |w|_1 + lam * (one-sided squares of the fields) on the sphere, for growing lam.
+    """RFPI: minimise the L1 norm plus lam times the one-sided squares of the fields, on the sphere, as lam grows.
 
     Parameters
     ----------
