@@ -27,7 +27,7 @@ def small(instances=2):
     sweeps = (
         grid("teacher", **fixed, eta=0.9, patterns=("iid", "mvn"), method=("ep", "grvamp")),
         grid("learning", **fixed, eta=1.0, patterns="iid", method="ep"),
-        grid("network", **fixed, eta=1.0, dynamics="synchronous", learn=False, method="ep"),
+        grid("network", **{**fixed, "n": 48}, eta=1.0, dynamics="synchronous", learn=False, method="ep"),
     )
     return [trial for sweep in sweeps for trial in sweep.trials(instances)]
 
