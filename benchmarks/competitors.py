@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.rows import RESULTS, TRIALS, Row, by_cell, mean_se, read, table, write
-from dilutron import GrVAMPOptions, Problem, R1BCSOptions, RobustProbit, SpikeSlab, solve
+from dilutron import GrVAMPOptions, Problem, R1BCSOptions, RobustProbit, SpikeSlab, plots, solve
+from dilutron.experiments.compare import CONVERGED_ONLY, NOT_RUN, compare, converged, published
+from dilutron.experiments.outputs import rows_of
 from dilutron.experiments.paper import ITEMS, Item, learning, trials
 from dilutron.experiments.runner import Progress, processes, run
 from dilutron.experiments.store import Store
@@ -21,6 +23,9 @@ LEARNING = Item(
     (learning(eta=0.95, patterns="iid", method=("ep", "vamp", "grvamp", "amp"), alpha=(3.0, 6.0)),),
     "learned",
 )
+FIGURES = RESULTS.parents[1] / "docs" / "figures"
+SHOWN = ("table", "patterns", "n", "eta", "alpha", "method", "variant", "column", "ours", "se", "published",
+         "published_se", "difference", "gain", "verdict", "instances", "converged")  # fmt: skip
 FIXTURES = RESULTS.parents[2] / "shared" / "fixtures"
 PAPER_AUC = {"ep": "ep", "grvamp": "grvamp", "grvamp-paper": "grvamp", "r1bcs": "r1bcs"}
 # Table 1 of the paper: share of converged grVAMP runs at these alphas.
@@ -51,6 +56,18 @@ def tell(store: Store) -> None:
     errors([row for row in teacher if row["patterns"] == "iid" and row["eta"] == 1.0])
     learned(learning)
     references()
+    beside_paper(store)
+
+
+def beside_paper(store: Store) -> None:
+    """Tables 1 and 3 cell by cell, and the figures of the docs."""
+    lines = [one._asdict() for name in ("table-1", "table-3") for one in compare(name, rows_of(ITEMS[name], store))]
+    write("paper_comparison", [{k: line[k] for k in SHOWN} for line in lines if line["verdict"] != NOT_RUN])
+    for name in ("figure-2", "figure-3", "table-3"):
+        chosen = ITEMS[name]
+        rows = rows_of(chosen, store)
+        shown, note = (converged(rows), ", converged runs") if name in CONVERGED_ONLY else (rows, "")
+        plots.save(plots.picture(chosen.draw, shown, chosen.title + note, published(name)), FIGURES / f"{name}.png")
 
 
 def _items() -> list[Item]:
