@@ -123,6 +123,7 @@ def _graded(told: Lesson, variant: str, weights: SpikeSlab, labels: RobustProbit
         "status": posterior.status.value,
         "iterations": posterior.n_iter,
         "mismatch": posterior.mismatch,
+        "smallest_error": float(min((mark.error for mark in posterior.trace), default=np.inf)),
         "cpu_seconds": spent,
         "rho_learned": float(np.mean(posterior.weights.rho)),
         "eta_learned": posterior.labels.eta,
