@@ -15,6 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from dilutron.files import whole_file
+
 RESULTS = Path(__file__).parent / "results"  # what the docs show
 TRIALS = Path(__file__).parent / "trials"  # runs of another size, not kept in the repository
 Row = dict[str, Any]
@@ -47,12 +49,10 @@ def write(name: str, rows: list[Row]) -> Path:
     folder = Path(os.environ.get("BENCHMARK_FOLDER", RESULTS))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.csv"
-    scratch = path.with_suffix(".part")
-    with open(scratch, "w", newline="", encoding="utf-8") as file:
+    with whole_file(path) as scratch, open(scratch, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    os.replace(scratch, path)
     print(path)
     return path
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dilutron import EPOptions, Posterior, Problem, SpikeSlab, ThetaMixture, solve
 from dilutron.data import Lesson, lesson
+from dilutron.files import whole_file
 from dilutron.metrics import auc, decibel, mse
 
 N, ALPHA, RHO, ETA = 128, 4.0, 0.25, 0.95
@@ -77,15 +78,10 @@ def label_rows(posterior: Posterior, truth: Lesson) -> list[dict[str, object]]:
 
 def write_table(path: Path, rows: list[dict[str, object]]) -> None:
     """A CSV file, there whole or not at all."""
-    scratch = path.with_suffix(".part")
-    try:
-        with open(scratch, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with whole_file(path) as scratch, open(scratch, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

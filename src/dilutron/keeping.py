@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dilutron.files import whole_folder
 from dilutron.fitting import Fit, Share, Tried, kept
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
@@ -26,16 +25,8 @@ def write(path: str | os.PathLike[str], facts: dict[str, Any], fits: tuple[Fit, 
     """Keep facts and fits in a folder; an earlier one is replaced, anything else is left alone."""
     from dilutron import __version__
 
-    target = Path(path)
-    empty = target.is_dir() and not any(target.iterdir())
-    if target.exists() and not (target / FACTS).is_file() and not empty:
-        raise ValueError(f"{target} exists and is not a saved estimator: choose another folder.")
     body = encoded("facts", facts | {"dilutron": __version__, "fits": [_outline(fit) for fit in fits]})
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        new, old = scratch / "new", scratch / "old"
-        new.mkdir()
+    with whole_folder(path, FACTS, "estimator") as new:
         for folder, posterior in _shelf(fits):
             posterior.save(new / folder)
         sums = {_name(new, file): _digest(file.read_bytes()) for file in sorted(new.rglob("*")) if file.is_file()}
@@ -44,17 +35,7 @@ def write(path: str | os.PathLike[str], facts: dict[str, Any], fits: tuple[Fit, 
             json.dump({"format": FORMAT, "sha256": _digest(text.encode()), "text": text}, file)
             file.flush()
             os.fsync(file.fileno())
-        try:
-            if target.exists():
-                os.replace(target, old)
-            os.replace(new, target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                os.replace(old, target)  # nothing is lost: the earlier one comes back
-            raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return target
+    return Path(path)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dilutron.files import whole_file
 from dilutron.metrics import (
     average,
     convergence_fraction,
@@ -252,14 +253,9 @@ def picture(draw: str, rows: Sequence[Row], title: str = "", published: Sequence
 def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
     """Write a figure, the format by the ending of the name; the file is there whole or not at all, and repeatable."""
     target = Path(path)
-    scratch = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")  # two runs may write at once
     undated = {"Date": None} if target.suffix == ".svg" else None
-    try:
-        with matplotlib.rc_context({"svg.hashsalt": "dilutron"}):  # names inside are random otherwise
-            figure.savefig(scratch, dpi=dpi, metadata=undated)
-        os.replace(scratch, target)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with whole_file(target) as scratch, matplotlib.rc_context({"svg.hashsalt": "dilutron"}):  # names are random else
+        figure.savefig(scratch, dpi=dpi, metadata=undated)
     return target
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -14,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dilutron.files import whole_folder
 from dilutron.gaussian import Covariance, Sites
 from dilutron.ladder import Mark
 from dilutron.learning import PathPoint
@@ -127,32 +126,15 @@ class Posterior:
 
     def save(self, path: str | os.PathLike[str], *, covariance: bool = True) -> Path:
         """Write a folder of posterior.json and arrays.npz, whole or not at all; an earlier posterior is replaced."""
-        target = Path(path)
-        if target.exists() and not (target / "posterior.json").is_file() and not _is_empty_folder(target):
-            raise ValueError(f"{target} exists and is not a saved posterior: choose another folder.")
-        target.parent.mkdir(parents=True, exist_ok=True)
         arrays, facts = self._parts(covariance)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
-            new, old = scratch / "new", scratch / "old"
-            new.mkdir()
+        with whole_folder(path, "posterior.json", "posterior") as new:
             with open(new / "arrays.npz", "wb") as file:
                 np.savez(file, **arrays)
                 _flush(file)
             with open(new / "posterior.json", "w", encoding="utf-8") as text:
                 json.dump(facts, text, indent=1, allow_nan=False)
                 _flush(text)
-            try:
-                if target.exists():
-                    os.replace(target, old)
-                os.replace(new, target)
-            except BaseException:
-                if old.exists() and not target.exists():
-                    os.replace(old, target)  # nothing is lost: the earlier posterior comes back
-                raise
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        return target
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Posterior:
@@ -281,7 +263,3 @@ def _to_json(value: Any) -> Any:
 def _flush(file: Any) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _is_empty_folder(path: Path) -> bool:
-    return path.is_dir() and not any(path.iterdir())

@@ -15,6 +15,7 @@ PACKAGE = ROOT / "src" / "dilutron"
 ROOMS = (
     "special",
     "options",
+    "files",
     "priors",
     "gaussian",
     "loop",

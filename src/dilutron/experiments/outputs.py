@@ -25,6 +25,7 @@ from dilutron.experiments.compare import (
 from dilutron.experiments.paper import ITEMS, Item
 from dilutron.experiments.store import Store, write_csv
 from dilutron.experiments.trials import Row
+from dilutron.files import whole_file
 from dilutron.metrics import decibel
 
 FORMATS = (".png", ".svg")
@@ -255,10 +256,6 @@ def _cell(text: str) -> str:
 
 def _put(path: Path, text: str) -> Path:
     """Write a file whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")  # two runs may write at once
-    try:
+    with whole_file(path) as scratch:
         scratch.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
     return path

@@ -17,6 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from dilutron.experiments.trials import Cell, Row, key_of
+from dilutron.files import whole_file
 
 if sys.platform != "win32":
     import fcntl
@@ -204,19 +205,12 @@ class Claims(NamedTuple):
 
 def write_csv(rows: list[Row], path: str | os.PathLike[str]) -> Path:
     """Rows as a CSV file, there whole or not at all; columns in order of appearance."""
-    target = Path(path)
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    scratch = target.with_name(f".{target.name}.{os.getpid()}.part")  # its own: another run may write the same table
-    try:
-        with open(scratch, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({name: _brief(value) for name, value in row.items()} for row in rows)
-        os.replace(scratch, target)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
-    return target
+    with whole_file(path) as scratch, open(scratch, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _brief(value) for name, value in row.items()} for row in rows)
+    return Path(path)
 
 
 def _brief(value: Any) -> Any:
