@@ -21,6 +21,13 @@ def whole(at_least: int = 1, **values: object) -> None:
             raise ValueError(f"{name} must be a whole number, at least {at_least}, got {value!r}")
 
 
+def share(**values: object) -> None:
+    """Numbers above 0 and below 1."""
+    for name, value in values.items():
+        if not 0.0 < _number(value) < 1.0:
+            raise ValueError(f"{name} must be a number above 0 and below 1, got {value!r}")
+
+
 def old_share(**values: object) -> None:
     """Damping: the weight of the old value."""
     for name, value in values.items():

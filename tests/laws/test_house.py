@@ -34,6 +34,7 @@ ROOMS = (
     "fitting",
     "groups",
     "keeping",
+    "classifier",
     "estimators",
     "plots",
     "experiments",

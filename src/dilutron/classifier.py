@@ -1,0 +1,394 @@
+"""What all classifiers share: validate, fit, name the results as scikit-learn does. No formula lives here."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from dilutron import keeping
+from dilutron.fitting import CHOICES, Table, Wish, fitted, log_odds, relative_odds, with_odds
+from dilutron.loop import Status
+from dilutron.options import share
+from dilutron.selection import (
+    by_false_share,
+    by_size,
+    by_threshold,
+    effective_size,
+    label_errors,
+    other_rules,
+    runners_up,
+)
+from dilutron.special import Vector
+
+STARTS = {"eta": 0.95, "beta": 1.0, "lam": 1.0}  # where learning begins
+RULES = ("fdr", "n_features_to_select", "threshold")
+
+
+class Suspects(NamedTuple):
+    """Labels to look at again, the most suspect first. They are for review: nothing was changed or dropped.
+
+    Attributes
+    ----------
+    rows : array of ints
+        Rows of the table that was fitted.
+    probability : array
+        That the label is wrong.
+    given, suggested : arrays
+        The label in the table, and the one that the model prefers.
+    """
+
+    rows: Any
+    probability: Vector
+    given: Any
+    suggested: Any
+
+
+class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What the estimators share; use one of them.
+
+    Each names its method, and `_fixed` gives the values of those parameters of `EPClassifier` that it does not have.
+    """
+
+    _method: ClassVar[str]
+    _fixed: ClassVar[dict[str, Any]] = {}
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from labelled rows.
+
+        Parameters
+        ----------
+        X : table of shape (M, N)
+            numpy, pandas, polars or scipy sparse, which is made dense.
+        y : array of shape (M,)
+            Labels of two or more classes; with three or more, one classifier for each against the rest.
+        """
+        return self._fit(X, y, None)
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Probability of each class, averaged over the posterior; of the label as a fallible hand would give it."""
+        return self._of_classes(self._probabilities(X))
+
+    def decision_function(self, X: Any) -> Vector:
+        """Log odds of the second class, or of each class against the rest."""
+        odds = log_odds(self._probabilities(X))
+        return odds[:, 0] if len(self.fits_) == 1 else odds
+
+    def predict(self, X: Any) -> Any:
+        """The most probable class."""
+        likely = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[likely]
+
+    def coef_interval(self, level: float = 0.9) -> tuple[Vector, Vector]:
+        """Lower and upper ends, like `coef_`: where a coefficient lies with this probability, if it is not zero."""
+        check_is_fitted(self)
+        _share("level", level)
+        low, high = zip(*(fit.interval(float(level)) for fit in self.fits_), strict=True)
+        return np.array(low), np.array(high)
+
+    def selected(self, *, fdr: Any = None, n_features_to_select: Any = None, threshold: Any = None) -> Any:
+        """Columns that a rule selects, the most probable first; with no rule, as many as are expected to matter.
+
+        Parameters
+        ----------
+        fdr : float, optional
+            The longest list of which on average at most this share is wrong.
+        n_features_to_select : int, optional
+            So many.
+        threshold : float, optional
+            All whose inclusion probability is at least this.
+        """
+        check_is_fitted(self)
+        rules = {"fdr": fdr, "n_features_to_select": n_features_to_select, "threshold": threshold}
+        given = {name: value for name, value in rules.items() if value is not None}
+        if len(given) > 1:
+            raise ValueError(f"give one rule of {', '.join(rules)}, got {' and '.join(given)}")
+        if n_features_to_select is not None and not _is_count(n_features_to_select):
+            raise ValueError(f"n_features_to_select must be a whole number, at least 1, got {n_features_to_select!r}")
+        if self.inclusion_proba_ is None:
+            return self._heaviest(given)
+        probability = self._any_class(self.inclusion_proba_)
+        if fdr is not None:
+            columns = by_false_share(probability, _share("fdr", fdr))
+        elif threshold is not None:
+            columns = by_threshold(probability, _share("threshold", threshold))
+        else:
+            columns = by_size(probability, n_features_to_select)
+        if columns.size == 0:
+            rule = " and ".join(f"{name}={value}" for name, value in given.items())
+            warnings.warn(f"No feature passes {rule}. {other_rules(probability)}", UserWarning, stacklevel=2)
+        return columns
+
+    def suspect_labels(self, fdr: float = 0.1) -> Suspects:
+        """Labels of the fitted table to look at again: on average at most a share `fdr` of the list is right after all.
+
+        They are for review. Never drop rows of a test set because a model doubts their labels.
+        """
+        check_is_fitted(self)
+        rows = by_false_share(self.label_error_proba_, _share("fdr", fdr))
+        return Suspects(rows, self.label_error_proba_[rows], self._given[rows], self._preferred[rows])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Keep the fitted estimator in a folder of plain JSON and arrays, without pickle, whole or not at all.
+
+        An earlier estimator in that folder is replaced. Labels must be strings, numbers or true and false.
+        """
+        check_is_fitted(self)
+        facts = {
+            "kind": type(self).__name__,
+            "parameters": self.get_params(deep=False),
+            "classes": self.classes_,
+            "n_features": self.n_features_in_,
+            "names": getattr(self, "feature_names_in_", None),
+            "given": self._given,
+            "preferred": self._preferred,
+            "label_errors": self.label_error_proba_,
+        }
+        return keeping.write(path, facts, self.fits_)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The estimator that `save` kept: it predicts as before. Damaged, edited or newer files are a ValueError."""
+        facts, fits = keeping.read(path)
+        if facts.get("kind") != cls.__name__:
+            raise ValueError(f"{path} holds a {facts.get('kind')}: load it with {facts.get('kind')}.load.")
+        try:
+            new = cls(**facts["parameters"])
+            new.classes_, new.n_features_in_ = facts["classes"], int(facts["n_features"])
+            if facts["names"] is not None:
+                new.feature_names_in_ = facts["names"]
+            new.fits_, new.label_error_proba_ = fits, facts["label_errors"]
+            new._given, new._preferred = facts["given"], facts["preferred"]
+            if any(p.mean.size != new.n_features_in_ for fit in fits for _, p in fit.shares):
+                raise ValueError("posteriors are of another number of features")
+            if facts["names"] is not None and any(p.names != tuple(facts["names"]) for p in new._posteriors()):
+                raise ValueError("posteriors are of other column names")
+            new._name_results()
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from error
+        return new
+
+    def fit_anndata(self, adata: Any, label: str, *, layer: str | None = None, key: str = "dilutron") -> Self:
+        """Fit an AnnData and write what was found into it.
+
+        Parameters
+        ----------
+        adata : AnnData
+            Gets in `.var` the columns `{key}_inclusion`, where the method knows of inclusion, and `{key}_coef`, with
+            three or more classes one for each, `{key}_inclusion_{class}`; and in `.obs` `{key}_label_error`.
+        label : str
+            Column of `.obs` with the classes. Rows without a class are left out, and get NaN.
+        layer : str, optional
+            Instead of `.X`.
+        key : str
+            Begins the names of the columns.
+        """
+        if label not in adata.obs:
+            raise ValueError(f"label must be a column of obs, one of {list(adata.obs)}, got {label!r}")
+        known = adata.obs[label].notna().to_numpy()
+        self.fit(adata.to_df(layer).loc[known], adata.obs[label].to_numpy()[known].tolist())
+        for part, values in (("inclusion", self.inclusion_proba_), ("coef", self.coef_)):
+            for k, row in enumerate([] if values is None else np.atleast_2d(values)):
+                end = "" if len(self.fits_) == 1 else f"_{self.classes_[k]}"
+                adata.var[f"{key}_{part}{end}"] = row
+        errors = np.full(len(known), np.nan)
+        errors[known] = self.label_error_proba_
+        adata.obs[f"{key}_label_error"] = errors
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X, y, copies = self._checked(X, y, sample_weight, reset=True)
+        heard = copies > 0.0
+        self.classes_, codes = np.unique(y[heard], return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(f"y holds one class only, {self.classes_.tolist()}: at least two are needed.")
+        before = getattr(self, "fits_", ()) if getattr(self, "warm_start", False) else ()
+        tables, wish = self._tables(X[heard], codes, copies[heard]), self._wish()
+        starts = before if len(before) == len(tables) else (None,) * len(tables)
+        self.fits_ = tuple(fitted(table, wish, start, self._tell) for table, start in zip(tables, starts, strict=True))
+        self._name_results()
+        self._review(X, y, heard)
+        if not all(fit.at_rest(self.tol) for fit in self.fits_):
+            warnings.warn(
+                f"{Status(self.status_).message} Raise max_iter={self.max_iter}, or expect more features.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Vector, Any, Vector]:
+        """A dense table, labels, and how often each row counts."""
+        X, y = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64, reset=reset)
+        check_classification_targets(y)
+        X = X.toarray() if hasattr(X, "toarray") else X
+        copies = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        balance = getattr(self, "class_weight", None)
+        return X, y, copies if balance is None else copies * compute_sample_weight(balance, y)
+
+    def _tables(self, X: Vector, codes: Any, copies: Vector) -> list[Table]:
+        """The second class against the first, or each against the rest."""
+        which = [1] if self.classes_.size == 2 else range(self.classes_.size)
+        names = getattr(self, "feature_names_in_", None)
+        return [Table(X, np.where(codes == code, 1.0, -1.0), copies, names) for code in which]
+
+    def _wish(self) -> Wish:
+        given = self._fixed | self.get_params(deep=False)
+        if given["criterion"] not in CHOICES:
+            raise ValueError(f"criterion must be one of {CHOICES}, got {given['criterion']!r}")
+        if not _is_count(given["n_folds"]) or given["n_folds"] < 2:
+            raise ValueError(f"n_folds must be a whole number, at least 2, got {given['n_folds']!r}")
+        learn = tuple(name for name in STARTS if _is_auto(given[name]))
+        values = {name: start if name in learn else given[name] for name, start in STARTS.items()}
+        density, odds = _density(given, self.n_features_in_)
+        return Wish(
+            self._method,
+            density,
+            odds,
+            criterion=given["criterion"],
+            average=given["average"],
+            folds=given["n_folds"],
+            random_state=given["random_state"],
+            eta=values["eta"],
+            beta=values["beta"],
+            lam=values["lam"],
+            learn=learn,
+            intercept=given["fit_intercept"],
+            standardize=given["standardize"],
+            tol=given["tol"],
+            max_iter=given["max_iter"],
+            damping=given.get("damping"),
+        )
+
+    def _tell(self, words: str) -> None:
+        if self.verbose:
+            print(words, flush=True)
+
+    def _posteriors(self) -> list[Any]:
+        return [posterior for fit in self.fits_ for _, posterior in fit.shares]
+
+    def _name_results(self) -> None:
+        fits = self.fits_
+        self.coef_ = np.array([fit.mean for fit in fits])
+        self.coef_std_ = np.array([fit.std for fit in fits])
+        self.coef_standardized_ = np.array([fit.average(lambda p: p.mean) for fit in fits])
+        self.intercept_ = np.array([fit.intercept for fit in fits])
+        self.inclusion_proba_ = _alone([fit.inclusion for fit in fits])
+        self.log_evidence_ = _alone([fit.log_evidence for fit in fits])
+        own = "rho" in self.get_params(deep=False)  # else the method has priors of its own
+        self.rho_ = _alone([fit.average(lambda p: np.mean(p.weights.rho)) if own else None for fit in fits])
+        self.lam_ = _alone([fit.average(lambda p: np.mean(p.weights.lam)) if own else None for fit in fits])
+        self.eta_ = _alone([fit.average(lambda p: p.labels.eta) if own else None for fit in fits])
+        self.beta_ = _alone([fit.average(lambda p: p.labels.beta) if own else None for fit in fits])
+        self.path_ = fits[0].path if len(fits) == 1 else tuple(fit.path for fit in fits)
+        self.n_iter_ = sum(posterior.n_iter for posterior in self._posteriors())
+        ended = [p.status for p in self._posteriors() if p.status is not Status.CONVERGED]
+        self.status_ = (ended or [Status.CONVERGED])[0].value
+
+    def _review(self, X: Vector, y: Any, heard: Any) -> None:
+        """Probabilities of wrong labels, and what the model would rather have."""
+        proba, codes = self._of_classes(self._of_each(X)), self._codes(y)
+        flips = np.array([fit.flip for fit in self.fits_])
+        self.label_error_proba_ = label_errors(proba, codes, flips, heard)
+        self._given, self._preferred = np.asarray(y), self.classes_[runners_up(proba, codes)]
+
+    def _codes(self, y: Any) -> Any:
+        """The class of each label, -1 for one that was never seen."""
+        codes = np.minimum(np.searchsorted(self.classes_, y), self.classes_.size - 1)
+        return np.where(self.classes_[codes] == y, codes, -1)
+
+    def _get_support_mask(self) -> Any:
+        check_is_fitted(self)
+        columns = self.selected(**{rule: getattr(self, rule, None) for rule in RULES})
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[columns] = True
+        return mask
+
+    def _heaviest(self, given: dict[str, Any]) -> Any:
+        wrong = given.keys() & {"fdr", "threshold"}
+        if wrong:
+            raise ValueError(
+                f"{type(self).__name__} gives no inclusion probabilities, which {wrong.pop()} needs: use"
+                " n_features_to_select, which takes the largest standardized weights, or EPClassifier."
+            )
+        weights = self._any_class(np.abs(self.coef_standardized_))
+        return by_size(weights, given.get("n_features_to_select", effective_size(weights)))
+
+    def _any_class(self, values: Vector) -> Vector:
+        """Of each feature, the value of the class where it is largest."""
+        return np.asarray(values if values.ndim == 1 else values.max(axis=0))
+
+    def _probabilities(self, X: Any) -> Vector:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse=("csr", "csc"), dtype=np.float64, reset=False)
+        return self._of_each(X.toarray() if hasattr(X, "toarray") else X)
+
+    def _of_each(self, X: Vector) -> Vector:
+        return np.column_stack([fit.probability(X) for fit in self.fits_])
+
+    def _of_classes(self, one: Vector) -> Vector:
+        return np.column_stack([1.0 - one[:, 0], one[:, 0]]) if len(self.fits_) == 1 else one / one.sum(axis=1)[:, None]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _density(given: dict[str, Any], n_features: int) -> tuple[Any, Any]:
+    """The density and, for one that is to be found, the features' relative odds."""
+    rho, expected = None if _is_auto(given["rho"]) else given["rho"], given.get("n_features_expected")
+    if expected is not None:
+        if rho is not None:
+            raise ValueError("give rho or n_features_expected, not both")
+        if not (_is_number(expected) and 0 < expected < n_features):
+            raise ValueError(
+                f"n_features_expected must be above 0 and below the number of features, {n_features}, got {expected!r}"
+            )
+        rho = expected / n_features
+    if rho is not None:
+        rho = _share("rho", rho)
+    if given.get("prior_inclusion") is None:
+        return rho, None
+    prior = np.asarray(given["prior_inclusion"], dtype=np.float64)
+    if prior.shape != (n_features,) or not np.all((prior > 0.0) & (prior < 1.0)):
+        raise ValueError(
+            f"prior_inclusion must hold {n_features} probabilities above 0 and below 1, one for each feature"
+        )
+    odds = relative_odds(prior)
+    return (None, odds) if rho is None else (with_odds(rho, odds), None)
+
+
+def _alone(values: list[Any]) -> Any:
+    """The one entry where there is one classifier only; None where there is nothing."""
+    if any(value is None for value in values):
+        return None
+    if len(values) > 1:
+        return np.array(values)
+    return float(values[0]) if np.ndim(values[0]) == 0 else values[0]
+
+
+def _share(name: str, value: Any) -> float:
+    share(**{name: value})
+    return float(value)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
