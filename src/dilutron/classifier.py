@@ -31,7 +31,7 @@ from dilutron.selection import (
 )
 from dilutron.special import Vector
 
-STARTS = {"eta": 0.95, "beta": 1.0, "lam": 1.0}  # where learning begins
+STARTS = {"eta": 0.95, "beta": 0.1, "lam": 1.0}  # where learning begins
 RULES = ("fdr", "n_features_to_select", "threshold")
 
 
@@ -97,7 +97,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         return np.array(low), np.array(high)
 
     def selected(self, *, fdr: Any = None, n_features_to_select: Any = None, threshold: Any = None) -> Any:
-        """Columns that a rule selects, the most probable first; with no rule, as many as are expected to matter.
+        """Columns that a rule selects, the most probable first; with no rule, `n_features_likely_`.
 
         Parameters
         ----------
@@ -123,10 +123,11 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         elif threshold is not None:
             columns = by_threshold(probability, _share("threshold", threshold))
         else:
-            columns = by_size(probability, n_features_to_select)
+            columns = by_size(probability, n_features_to_select or self.n_features_likely_)
         if columns.size == 0:
             rule = " and ".join(f"{name}={value}" for name, value in given.items())
-            warnings.warn(f"No feature passes {rule}. {other_rules(probability)}", UserWarning, stacklevel=2)
+            others = other_rules(probability, self.n_features_likely_)
+            warnings.warn(f"No feature passes {rule}. {others}", UserWarning, stacklevel=2)
         return columns
 
     def suspect_labels(self, fdr: float = 0.1) -> Suspects:
@@ -283,6 +284,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         self.coef_standardized_ = np.array([fit.average(lambda p: p.mean) for fit in fits])
         self.intercept_ = np.array([fit.intercept for fit in fits])
         self.inclusion_proba_ = _alone([fit.inclusion for fit in fits])
+        self.n_features_likely_ = self._likely([fit.size for fit in fits])
         self.log_evidence_ = _alone([fit.log_evidence for fit in fits])
         own = "rho" in self.get_params(deep=False)  # else the method has priors of its own
         self.rho_ = _alone([fit.average(lambda p: np.mean(p.weights.rho)) if own else None for fit in fits])
@@ -321,7 +323,14 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
                 " n_features_to_select, which takes the largest standardized weights, or EPClassifier."
             )
         weights = self._any_class(np.abs(self.coef_standardized_))
-        return by_size(weights, given.get("n_features_to_select", effective_size(weights)))
+        return by_size(weights, given.get("n_features_to_select", self.n_features_likely_))
+
+    def _likely(self, sizes: list[float | None]) -> int:
+        """How many features matter, to all classes together; where there are no probabilities, carry the weights."""
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes):
+            return effective_size(self._any_class(np.abs(self.coef_standardized_)))
+        return int(np.clip(round(sum(known)), 1, self.n_features_in_))
 
     def _any_class(self, values: Vector) -> Vector:
         """Of each feature, the value of the class where it is largest."""

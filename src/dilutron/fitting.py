@@ -21,7 +21,14 @@ from dilutron.problem import Problem
 from dilutron.special import Vector
 
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
-RATIO = 10.0 ** (1.0 / 3.0)  # between neighbouring expected sizes on the path
+COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is 0.95 until the data speak
+RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
+CLOSE = 1.25  # ratio of sizes below which no further one is put between
+HEAVY = 0.5  # weight of one size from which its neighbourhood is looked at more closely
+HARDER = 10.0  # step of a learned beta
+TRIAL = 50  # iterations for it
+WORTH = 1.0  # nats of evidence that each step must bring
+STRONG = 5.0  # nats that all of them must: soft labels are safe, hard ones must be proven
 DROP = 8.0  # nats below the best at which the path ends
 LOST = 2  # sizes in a row without convergence after which it ends, too
 FAINT = 1e-3  # shares below this are left out of an average
@@ -36,6 +43,8 @@ CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterio
     "loo": lambda posterior, copies: _known(
         None if posterior.left_out is None else np.sum(copies * posterior.left_out)
     ),
+    # The first is wary of sparse posteriors and the second, when in doubt, of dense ones.
+    "both": lambda posterior, copies: 0.5 * sum(CRITERIA[name](posterior, copies) for name in ("evidence", "loo")),
 }
 CHOICES = (*CRITERIA, "cv")
 
@@ -73,7 +82,7 @@ class Wish:
     method: str
     density: float | Vector | None = None
     odds: Vector | None = None
-    criterion: str = "loo"
+    criterion: str = "both"
     average: bool = True
     folds: int = 5
     random_state: Any = None
@@ -162,6 +171,13 @@ class Fit:
         return np.asarray(self.average(lambda p: p.inclusion))
 
     @property
+    def size(self) -> float | None:
+        """How many weights are present: a geometric mean, in which a dense posterior of little weight counts little."""
+        if self.inclusion is None:
+            return None
+        return float(np.exp(self.average(lambda p: np.log(np.sum(np.asarray(p.inclusion))))))
+
+    @property
     def flip(self) -> Vector | None:
         """Probability that each label is wrong; None where the method has none."""
         if any(posterior.flip is None for _, posterior in self.shares):
@@ -236,9 +252,10 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     solve_at = partial(_solved, problem, table.copies[heard], wish, say=tell or (lambda words: None))
     nearby = partial(_nearby, start, (problem.X.shape, wish.intercept))
     if wish.density is not None:
-        fit = Fit((Share(1.0, solve_at(wish.density, nearby(wish.density))),))
+        posterior = solve_at(wish.density, nearby(wish.density))
+        fit = Fit((Share(1.0, _hardened(posterior, wish, solve_at)),))
     else:
-        fit = _weighed(*_path(table, wish, solve_at, nearby), wish)
+        fit = _weighed(_path(table, heard, wish, solve_at, nearby), wish)
     shares = tuple(Share(weight, kept(_rested(problem, wish, posterior))) for weight, posterior in fit.shares)
     return replace(fit, shares=shares, heard=None if np.all(heard) else heard)
 
@@ -248,18 +265,72 @@ def rows_of(problem: Problem, which: Any) -> Problem:
     return replace(problem, X=problem.X[which], labels=problem.labels[which])
 
 
-def _path(
-    table: Table, wish: Wish, solve_at: Callable[..., Posterior], nearby: Callable[..., Posterior | None]
-) -> tuple[list[Posterior], list[float]]:
-    """The posteriors along the path of expected sizes, and their scores."""
+class Point(NamedTuple):
+    """A density on the path, the posterior there, and its score."""
+
+    density: float
+    posterior: Posterior
+    score: float
+
+    @property
+    def good(self) -> bool:
+        """True where it converged: only then is its score comparable."""
+        return self.posterior.status is Status.CONVERGED
+
+
+Path = list[Point]
+Solve = Callable[..., Posterior]
+
+
+def _path(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None]) -> Path:
+    """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
+    value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "both"]
+    score = partial(_score, value, table.copies[heard])
     densities = path_densities(table.X.shape[1])
+    path = _descent(densities, wish, solve_at, score, nearby)
+    soft = path[_top(path)].posterior
+    beta = _hardened(soft, wish, solve_at).labels.beta
+    if beta != soft.labels.beta:
+        solve_at = partial(solve_at, beta=beta)
+        path = _descent(densities, wish, solve_at, score, nearby)
     if wish.criterion != "cv":
-        score = CRITERIA[wish.criterion]
-        heard = table.problem(wish)[1]
-        return _descent(densities, wish, solve_at, lambda _, p: score(p, table.copies[heard]), nearby)
-    scores = _held_out(table, wish, densities)
-    last = int(np.flatnonzero(scores >= scores.max() - DROP)[-1]) + 1
-    return _descent(densities[:last], wish, solve_at, lambda i, _: scores[i], nearby)
+        return _refined(path, wish, solve_at, score)
+    scores = _held_out(table, replace(wish, beta=beta), np.array([point.density for point in path]))
+    return [point._replace(score=float(held)) for point, held in zip(path, scores, strict=True)]
+
+
+def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterior: Posterior) -> float:
+    return value(posterior, copies)
+
+
+def _hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> Posterior:
+    """Where beta is learned: with labels as hard as the evidence likes best, if it likes them much better than soft."""
+    best = posterior
+    while "beta" in wish.learn and best.status is Status.CONVERGED:
+        trial = {"beta": HARDER * best.labels.beta, "max_iter": min(TRIAL, wish.max_iter)}
+        harder = solve_at(best.weights.rho, best, **trial)
+        gain = _known(harder.log_evidence) - _known(best.log_evidence)
+        if not gain > WORTH or harder.status is not Status.CONVERGED:
+            break
+        best = harder
+    return best if _known(best.log_evidence) > _known(posterior.log_evidence) + STRONG else posterior
+
+
+def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float]) -> Path:
+    """With sizes between, beside one that outweighs all others: the data know the size better than the path does."""
+    while True:
+        top, weights = _top(path), _weights(path)
+        gaps = [
+            i
+            for i in (top, top - 1)
+            if 0 <= i < len(path) - 1 and path[i].density > CLOSE * path[i + 1].density and path[i + 1].good
+        ]
+        if weights[top] < HEAVY or not gaps:
+            return path
+        for i in gaps:
+            density = float(np.sqrt(path[i].density * path[i + 1].density))
+            posterior = solve_at(_with_odds(density, wish.odds), None, path[top].posterior)
+            path = [*path[: i + 1], Point(density, posterior, score(posterior)), *path[i + 1 :]]
 
 
 def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
@@ -272,7 +343,7 @@ def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
             total += np.sum(held.copies) * np.log(0.5)
             continue
         solve_at = partial(_solved, problem, rest.copies[heard], wish, say=lambda words: None)
-        _, scores = _descent(densities, wish, solve_at, partial(_log_probability, held))
+        scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held))]
         total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
     return total if np.any(total > -np.inf) else np.zeros(densities.size)
 
@@ -287,7 +358,7 @@ def _folds(signs: Vector, wish: Wish) -> Any:
     return split.split(signs[:, None], signs)
 
 
-def _log_probability(held: Table, _: int, posterior: Posterior) -> float:
+def _log_probability(held: Table, posterior: Posterior) -> float:
     one = posterior.probability(held.X)
     given = np.where(held.signs > 0.0, one, 1.0 - one)
     total = float(np.sum(held.copies * np.log(np.maximum(given, np.finfo(np.float64).tiny))))
@@ -297,30 +368,45 @@ def _log_probability(held: Table, _: int, posterior: Posterior) -> float:
 def _descent(
     densities: Vector,
     wish: Wish,
-    solve_at: Callable[..., Posterior],
-    score: Callable[[int, Posterior], float],
+    solve_at: Solve,
+    score: Callable[[Posterior], float],
     nearby: Callable[..., Posterior | None] = lambda density: None,
-) -> tuple[list[Posterior], list[float]]:
+) -> Path:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
 
     The path ends with the densities, where the score has dropped well below its best, or where twice there is no
     convergence: it is then sparser than the data allow.
     """
-    found: list[Posterior] = []
-    scores: list[float] = []
+    path: Path = []
     best, lost, warm = -np.inf, 0, None
-    for i, density in enumerate(densities):
+    for density in densities:
         rho = _with_odds(density, wish.odds)
         posterior = solve_at(rho, nearby(rho), warm)
-        good = posterior.status is Status.CONVERGED
-        found.append(posterior)
-        scores.append(score(i, posterior))
+        path.append(Point(float(density), posterior, score(posterior)))
+        good = path[-1].good
         lost = 0 if good else lost + 1
-        best = max(best, scores[-1]) if good else best
-        if lost == LOST or scores[-1] < best - DROP:
+        best = max(best, path[-1].score) if good else best
+        if lost == LOST or path[-1].score < best - DROP:
             break
         warm = posterior if good and posterior.sites is not None else warm
-    return found, scores
+    return path
+
+
+def _weights(path: Path) -> Vector:
+    """Of the posteriors in an average over the log of the size; those that did not converge count only if none did."""
+    good = np.array([point.good for point in path])
+    good = good if np.any(good) else ~good
+    place = -np.log([point.density for point in path])[good]
+    width = np.gradient(place) if place.size > 1 else np.ones(1)
+    weights = np.zeros(good.size)
+    weights[good] = softmax(np.array([point.score for point in path])[good] + np.log(width))
+    return weights
+
+
+def _top(path: Path) -> int:
+    """The best of those that converged, or of all where none did."""
+    good = [i for i, point in enumerate(path) if point.good] or range(len(path))
+    return max(good, key=lambda i: path[i].score)
 
 
 def _nearby(start: Fit | None, size: tuple[tuple[int, int], bool], density: float | Vector) -> Posterior | None:
@@ -344,24 +430,23 @@ def path_densities(n_features: int) -> Vector:
     return 0.5 * RATIO ** -np.arange(0.0, np.log(max(0.5 * n_features, 1.0)) / np.log(RATIO) + 1e-9)
 
 
-def _weighed(found: list[Posterior], scores: Sequence[float], wish: Wish) -> Fit:
-    """The path as an average; posteriors that did not converge count only where none did."""
-    good = [posterior.status is Status.CONVERGED for posterior in found]
-    score = np.where(good, scores, -np.inf) if any(good) else np.asarray(scores)
-    weight = softmax(score) if wish.average else (np.arange(score.size) == np.argmax(score)).astype(float)
-    kept = weight >= FAINT
-    weight = np.where(kept, weight, 0.0) / weight[kept].sum()
-    path = tuple(
+def _weighed(path: Path, wish: Wish) -> Fit:
+    """The path as an average, or its best point alone."""
+    weight = _weights(path) if wish.average else (np.arange(len(path)) == _top(path)).astype(float)
+    heard = weight >= FAINT
+    weight = np.where(heard, weight, 0.0) / weight[heard].sum()
+    rows = tuple(
         Tried(
-            float(np.sum(np.broadcast_to(p.weights.rho, p.mean.size))),
-            float(s),
-            float(w),
-            _known(p.log_evidence),
-            p.status,
+            size=float(np.sum(np.broadcast_to(p.weights.rho, p.mean.size))),
+            score=point.score,
+            weight=float(w),
+            log_evidence=_known(p.log_evidence),
+            status=p.status,
         )
-        for p, s, w in zip(found, scores, weight, strict=True)
+        for point, w in zip(path, weight, strict=True)
+        for p in (point.posterior,)
     )
-    return Fit(tuple(Share(float(w), p) for w, p in zip(weight, found, strict=True) if w > 0.0), path)
+    return Fit(tuple(Share(float(w), point.posterior) for w, point in zip(weight, path, strict=True) if w > 0.0), rows)
 
 
 def _solved(
@@ -372,13 +457,17 @@ def _solved(
     same: Posterior | None,
     other: Posterior | None = None,
     *,
+    beta: float | None = None,
+    max_iter: int | None = None,
     say: Say,
 ) -> Posterior:
-    """At a density: begun at one of the same density and its learned values, or at the sites of another."""
-    learned = {} if same is None else {**vars(same.weights), **vars(same.labels)}
-    eta, beta, lam = (learned[n] if same and n in wish.learn else getattr(wish, n) for n in ("eta", "beta", "lam"))
-    labels = RobustProbit(eta, beta, 1.0 if _all_once(copies) else copies)
-    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, wish.learn, same or other)
+    """At a density, begun at one of the same density or at another: at its sites and its learned eta and lambda."""
+    start, learn = same or other, tuple(name for name in wish.learn if name != "beta")
+    learned = {} if start is None else {**vars(start.weights), **vars(start.labels)}
+    eta, lam = (learned[name] if learned and name in learn else getattr(wish, name) for name in ("eta", "lam"))
+    labels = RobustProbit(eta, beta or wish.beta, 1.0 if _all_once(copies) else copies, COUNTS)
+    bounded = replace(wish, max_iter=max_iter or wish.max_iter)
+    posterior = _run(problem, SpikeSlab(density, lam), labels, bounded, learn, start)
     size = float(np.sum(np.broadcast_to(density, problem.X.shape[1])))
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
     say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")

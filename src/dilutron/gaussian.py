@@ -173,10 +173,8 @@ class Dual(Designed):
         var = np.concatenate([var_w, _label_var(prior, half, label)])
         log_det += np.log(weight).sum()
         if loose.size:
-            cross = self._cross(weight, prior, solve, loose)
-            inverse, log_det_small = _inverse_cholesky(np.diag(1.0 / borrowed) - cross[loose])
+            spread, inverse, log_det_small = self._repaid(weight, prior, solve, loose, borrowed)
             log_det += log_det_small + np.log(borrowed).sum()
-            spread = cross @ inverse.T
             mean += spread @ (inverse @ mean[loose])
             var += np.einsum("ij,ij->i", spread, spread)
         log_z = 0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + sites.shift @ mean)
@@ -192,9 +190,8 @@ class Dual(Designed):
         prior, half, _ = self._half(weight, label)
         root, sign = half @ (self.design / weight), -np.ones(n_labels)
         if loose.size:
-            cross = self._cross(weight, prior, half.T @ half, loose)
-            inverse, _ = _inverse_cholesky(np.diag(1.0 / borrowed) - cross[loose])
-            root = np.concatenate([root, inverse @ cross[:n_weights].T])
+            spread, _, _ = self._repaid(weight, prior, half.T @ half, loose, borrowed)
+            root = np.concatenate([root, spread[:n_weights].T])
             sign = np.concatenate([sign, np.ones(loose.size)])
         return Covariance(1.0 / weight, root, sign)
 
@@ -219,24 +216,36 @@ class Dual(Designed):
         """The columns of a strip over the square roots of their precisions, in the workspace."""
         shape = self.shape[0], strip.stop - strip.start
         columns = self._work[: shape[0] * shape[1]].reshape(shape)
-        return np.divide(self.design[:, strip], np.sqrt(weight[strip]), out=columns)
+        return np.multiply(self.design[:, strip], 1.0 / np.sqrt(weight[strip]), out=columns)
 
-    def _cross(self, weight: Vector, prior: Vector, solve: Vector, loose: NDArray[np.intp]) -> Vector:
-        """Covariance of every variable with the loose ones while they hold their loan, shape (N + M, loose)."""
+    def _repaid(
+        self, weight: Vector, prior: Vector, solve: Vector, loose: NDArray[np.intp], borrowed: Vector
+    ) -> tuple[Vector, Vector, float]:
+        """The spread S, shape (N + M, loose), by which the covariance grows to C + S S' when the loans are given back.
+
+        With C the covariance while they are held, S = C[:, loose] R' and R'R = (1/borrowed - C[loose, loose])^-1. R is
+        multiplied in before the design, which spares a product of the design's length. Also gives R and -2 log det R.
+        """
         n_labels, n_weights = self.shape
-        where = np.arange(loose.size)
-        weights, labels = where[loose < n_weights], where[loose >= n_weights]
+        of_weight = loose < n_weights
+        weights, labels = loose[of_weight], loose[~of_weight] - n_weights
+        columns = self.design[:, weights] / weight[weights]
         field = np.empty((n_labels, loose.size))
-        field[:, weights] = self.design[:, loose[weights]] / weight[loose[weights]]
-        field[:, labels] = prior[:, loose[labels] - n_weights]
+        field[:, of_weight], field[:, ~of_weight] = columns, prior[:, labels]
         pull = -solve @ field
-        cross = np.empty((n_weights + n_labels, loose.size))  # filled in place: for many loose weights it is large
-        cross[n_weights:] = field + prior @ pull
-        pull[loose[labels] - n_weights, labels] += 1.0
-        np.matmul(self.design.T, pull, out=cross[:n_weights])
-        cross[loose[weights], weights] += 1.0
-        cross[:n_weights] /= weight[:, None]
-        return cross
+        pull[labels, np.flatnonzero(~of_weight)] += 1.0
+        unit = np.eye(loose.size)[of_weight]
+        held = np.empty((loose.size, loose.size))
+        held[of_weight] = columns.T @ pull + unit / weight[weights, None]
+        held[~of_weight] = columns[labels] @ unit + prior[labels] @ pull
+        inverse, log_det = _inverse_cholesky(np.diag(1.0 / borrowed) - held)
+        pull, right = pull @ inverse.T, inverse.T[of_weight]
+        spread = np.empty((n_weights + n_labels, loose.size))  # filled in place: for many loose weights it is large
+        np.matmul(self.design.T, pull, out=spread[:n_weights])
+        spread[weights] += right
+        spread[:n_weights] /= weight[:, None]
+        spread[n_weights:] = columns @ right + prior @ pull
+        return spread, inverse, log_det
 
 
 class Tied(Designed):

@@ -105,7 +105,9 @@ def _joint(problem: Problem, copies: Vector, wish: Wish, whole: Posterior, membe
             scale=problem.scale[rest],
         )
         without = solved_with(columns, copies, wish, less, less)
-    if without.status is not Status.CONVERGED or without.log_evidence is None or whole.log_evidence is None:
+    if whole.log_evidence is None or without.log_evidence is None:
+        return least
+    if not whole.status is without.status is Status.CONVERGED:  # an evidence before that compares with nothing
         return least
     absent = np.sum(np.log1p(-rho[members])) + without.log_evidence - whole.log_evidence
     return max(least, float(-np.expm1(min(absent, 0.0))))

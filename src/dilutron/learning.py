@@ -237,7 +237,8 @@ def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Im
     blocks, here = settled.state.blocks, settled.state.here
     target = improved(blocks, here.cavity, names, improve)
     change = drift(blocks, improved(blocks, here.cavity, names, em), names)
-    return LearnState(settled, budget, log_evidence(here), change, target, target)
+    objective = log_evidence(here) + sum(block.prior.log_belief() for block in blocks)
+    return LearnState(settled, budget, objective, change, target, target)
 
 
 def _em_step(state: LearnState, e_steps: tuple[Rest, Rest], names: frozenset[str], improve: Improve) -> LearnState:

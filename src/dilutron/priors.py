@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr
+from scipy.special import expit, log_ndtr, xlog1py, xlogy
 
 from dilutron.special import Vector, decay, hazard, truncated
 
@@ -77,6 +77,10 @@ class Prior:
         """One EM update of those parameters named that this prior has."""
         return self
 
+    def log_belief(self) -> float:
+        """Log of the weak prior that the parameters themselves have, up to a constant: EM climbs evidence plus this."""
+        return 0.0
+
     def inclusion(self, cavity: Gaussians) -> Vector | None:
         """Probability that a weight is not zero, where the prior knows of zeros."""
         return None
@@ -110,9 +114,12 @@ class SpikeSlab(Prior):
         lam = _required("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
         object.__setattr__(self, "rho", rho)
         object.__setattr__(self, "lam", lam)
-        counts = self.counts if isinstance(self.counts, tuple) else (None,)
-        if len(counts) != 2 or not all(_is_number(count) and 0.0 <= count < np.inf for count in counts):
-            raise ValueError(f"counts must be a tuple of two finite numbers >= 0, got {self.counts!r}")
+        _required_pair("counts", self.counts)
+
+    def log_belief(self) -> float:
+        """A Beta law of rho."""
+        present, absent = self.counts
+        return float(np.mean(xlogy(present, self.rho) + xlog1py(absent, -np.asarray(self.rho))))
 
     def inclusion(self, cavity: Gaussians) -> Vector:
         """P(w != 0), Eq. (55)."""
@@ -189,11 +196,14 @@ class RobustProbit(Prior):
         Inverse temperature, positive; `inf` for none.
     copies : float or array of shape (M,)
         How many times each label counts: 2 is the same as a second, equal row.
+    counts : (float, float)
+        Weak prior of a learned eta: as if so many right and wrong labels had been seen before.
     """
 
     eta: float = 1.0
     beta: float = np.inf
     copies: float | Vector = 1.0
+    counts: tuple[float, float] = (0.0, 0.0)
     parameters: ClassVar[dict[str, tuple[float, float]]] = {"eta": (0.5, 1.0), "beta": (0.0, np.inf)}
     role: ClassVar[str] = "labels"
 
@@ -203,6 +213,7 @@ class RobustProbit(Prior):
         if not (_is_number(self.beta) and self.beta > 0.0):
             raise ValueError(f"beta must be one positive number (inf for zero temperature), got {self.beta!r}")
         object.__setattr__(self, "copies", _required("copies", self.copies, 0.0, np.inf, "a positive, finite count"))
+        _required_pair("counts", self.counts)
 
     @property
     def multiplicity(self) -> float | Vector:
@@ -267,12 +278,19 @@ class RobustProbit(Prior):
         scale, t, right, wrong, _ = self._split(cavity)
         new = self
         if "eta" in names:
-            new = replace(new, eta=float(np.maximum(self._average(right), 0.5)))
+            labels = np.sum(np.broadcast_to(self.copies, t.shape))
+            seen = (labels * self._average(right) + self.counts[0]) / (labels + sum(self.counts))
+            new = replace(new, eta=max(float(seen), 0.5))
         if "beta" in names:
             noise = 1.0 / (1.0 + self.beta * cavity.var)
             squared = scale**2 * (1.0 - t * (right * hazard(t) - wrong * hazard(-t)))  # E[(y - mean)^2]
             new = replace(new, beta=1.0 / self._average(noise * (noise * squared + cavity.var)))
         return new
+
+    def log_belief(self) -> float:
+        """A Beta law of eta."""
+        right, wrong = self.counts
+        return float(xlogy(right, self.eta) + xlog1py(wrong, -self.eta))
 
     def _average(self, values: Vector) -> float:
         """Over the labels, each as often as it counts."""
@@ -355,6 +373,12 @@ def _plain(value: float | Vector) -> float | Vector:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _required_pair(name: str, value: object) -> None:
+    pair = value if isinstance(value, tuple) else ()
+    if len(pair) != 2 or not all(_is_number(one) and 0.0 <= one < np.inf for one in pair):
+        raise ValueError(f"{name} must be a tuple of two finite numbers >= 0, got {value!r}")
 
 
 def _required(name: str, value: object, low: float, high: float, remedy: str) -> float | Vector:

@@ -22,9 +22,9 @@ def by_false_share(probability: Vector, fdr: float) -> Indices:
     return order[: int(np.sum(wrong <= fdr))]  # the running mean only grows along the order
 
 
-def by_size(probability: Vector, size: int | None = None) -> Indices:
-    """The `size` most probable; by default as many as are expected, at least one."""
-    return ranked(probability)[: expected_size(probability) if size is None else size]
+def by_size(probability: Vector, size: int) -> Indices:
+    """The `size` most probable."""
+    return ranked(probability)[:size]
 
 
 def by_threshold(probability: Vector, threshold: float) -> Indices:
@@ -33,26 +33,21 @@ def by_threshold(probability: Vector, threshold: float) -> Indices:
     return order[probability[order] >= threshold]
 
 
-def expected_size(probability: Vector) -> int:
-    """How many are expected, rounded, at least one."""
-    return max(1, round(float(probability.sum())))
-
-
 def effective_size(weights: Vector) -> int:
     """How many features carry the weights, where there are no probabilities: `(sum |w|)^2 / sum w^2`, at least one."""
     power = float(np.sum(weights**2))
     return 1 if power == 0.0 else max(1, round(float(np.sum(np.abs(weights))) ** 2 / power))
 
 
-def other_rules(probability: Vector) -> str:
-    """In words, for a rule that selected nothing: which rule would select what."""
+def other_rules(probability: Vector, size: int) -> str:
+    """In words, for a rule that selected nothing: which rule would select what; no rule at all selects `size`."""
     top = float(probability.max())
     likely = by_threshold(probability, 0.5 * top).size
     return (
         f"The largest inclusion probability is {top:.3g}: fdr={_up(1.0 - top)} or more, or threshold={_down(top)}"
         f" or less, selects at least one; threshold={_down(0.5 * top)} selects {likely};"
         f" n_features_to_select=10 the {min(10, probability.size)} most probable;"
-        f" and no rule at all the {expected_size(probability)} that are expected to matter."
+        f" and no rule at all the {size} that are likely to matter."
     )
 
 

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from benchmarks.label_errors import one_score_each
+from benchmarks.peers import METHODS, OURS, REFERENCE, chosen
+from benchmarks.real_data import jaccard, paired, stability, verdicts
+
+
+def test_equal_choices_are_stable():
+    choices = [[0, 3, 7]] * 4
+    assert stability(choices, 20) == pytest.approx(1.0)
+    assert jaccard(choices) == 1.0
+
+
+def test_random_choices_agree_only_by_chance():
+    rng = np.random.default_rng(0)
+    for size in (5, 50, 150):
+        choices = [rng.choice(200, size, replace=False).tolist() for _ in range(100)]
+        assert abs(stability(choices, 200)) < 0.02
+    assert jaccard(choices) > 0.5, "Jaccard, which is not corrected for chance, calls large random sets alike"
+
+
+def test_stability_of_two_choices_is_the_corrected_overlap():
+    """With two sets of equal size it is Kuncheva's index, (overlap - expected) / (size - expected)."""
+    assert stability([[0, 1, 2, 3], [2, 3, 4, 5]], 20) == pytest.approx((2 - 0.8) / (4 - 0.8))
+    assert jaccard([[0, 1, 2, 3], [2, 3, 4, 5]]) == pytest.approx(1 / 3)
+
+
+def test_nothing_chosen_has_no_stability():
+    assert np.isnan(stability([[], []], 10))
+    assert jaccard([[], []]) == 1.0
+    assert np.isnan(stability([[1]], 10)), "one choice can agree with nothing"
+
+
+def test_pairs_are_the_cells_of_both():
+    ours = [{"instance": k, "auc": 0.9 + 0.01 * k} for k in range(4)]
+    theirs = [{"instance": k, "auc": 0.8} for k in (1, 2)]
+    mean, se, cells = paired(ours, theirs, "auc", ("instance",))
+    assert mean == pytest.approx(0.115)
+    assert se == pytest.approx(0.005)
+    assert cells == 2
+
+
+def test_the_best_peer_is_the_one_that_is_gained_on_least():
+    def row(method, gain, ratio):
+        gains = {f"{quantity}_gain{end}": value for quantity in ("accuracy", "auc") for end, value in
+                 (("", gain), ("_se", 0.01))}  # fmt: skip
+        return {"data": "a", "method": method, "folds": 5, "cpu_ratio": ratio, **gains}
+
+    rows = [row(OURS, 0.0, 3.0), row(REFERENCE, 0.02, 1.0), row("abess", -0.005, 0.1)]
+    found = verdicts(rows)
+    assert [line["against"] for line in found] == ["abess", "abess", REFERENCE]
+    assert [line["verdict"] for line in found] == ["reached", "reached", "missed"]
+    rows[2] = row("abess", -0.02, 0.1)
+    assert verdicts(rows)[0]["verdict"] == "missed"
+
+
+@pytest.mark.parametrize("name", [OURS, REFERENCE])
+def test_chosen_columns_are_those_of_the_raw_table(name):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((60, 12)), np.arange(60) % 2
+    X[:, :4] = 3.0  # constant columns come first and are dropped in the fold
+    X[:, 7] += 3.0 * y
+    columns = chosen(METHODS[name].make().fit(X, y))
+    assert 7 in columns
+    assert name == OURS or not set(columns) & set(range(4))
+
+
+def test_one_fit_of_the_suspects_stands_beside_every_split():
+    rows = [{"wrong": "suspects", "way": "one fit", "instance": 0, "auc": {"one fit": 0.9}}]
+    rows += [{"wrong": "suspects", "way": "cleanlab", "instance": k, "auc": {"a": 0.8, "b": 0.7}} for k in range(3)]
+    found = one_score_each(rows)
+    assert sorted(row["instance"] for row in found if row["way"] == "one fit") == [0, 1, 2]
+    assert len(found) == 3 + 6
