@@ -49,6 +49,42 @@ def test_weights_follow_the_scores(criterion):
     assert fit.best is fit.shares[int(np.argmax([share.weight for share in fit.shares]))].posterior
 
 
+def test_where_the_data_are_sure_of_the_size_sizes_between_are_tried():
+    sure = fitted(table(n=60, alpha=10.0), replace(WISH, beta=100.0))
+    sizes = np.array([row.size for row in sure.path])
+    assert np.all(np.diff(sizes) < 0)
+    assert sizes.size > path_densities(60).size
+    top = int(np.argmax([row.score for row in sure.path]))
+    assert min(sizes[top - 1] / sizes[top], sizes[top] / sizes[top + 1]) < 2.0
+    assert sizes[top] == pytest.approx(15, rel=0.5)  # rho = 0.25
+    unsure = fitted(table(alpha=0.5), replace(WISH, beta=0.1))
+    assert len(unsure.path) == path_densities(30).size
+
+
+def test_labels_become_hard_only_where_that_is_proven():
+    learn = replace(WISH, learn=("eta", "beta"), beta=0.1)
+    assert fitted(table(n=40, alpha=8.0), learn).best.labels.beta >= 1.0
+    assert fitted(table(n=40, alpha=8.0), replace(learn, learn=("eta",))).best.labels.beta == 0.1
+    assert fitted(table(n=40, alpha=8.0), replace(learn, density=0.25)).best.labels.beta >= 1.0
+    assert fitted(table(n=40, alpha=1.0), learn).best.labels.beta == 0.1
+    noisy = table(n=40, alpha=8.0)
+    fields = noisy.X[:, :5].sum(axis=1) + 5.0 * np.random.default_rng(0).standard_normal(len(noisy.X))
+    assert fitted(noisy._replace(signs=np.where(fields > 0, 1.0, -1.0)), learn).best.labels.beta == 0.1
+
+
+def test_a_learned_eta_starts_from_a_belief():
+    """Without label noise, and few labels, one of twenty is still believed wrong."""
+    few = table(alpha=0.5)
+    assert 0.94 < fitted(few, replace(WISH, beta=0.1, density=0.25)).best.labels.eta < 0.98
+
+
+def test_the_typical_size_is_not_that_of_a_dense_posterior_of_little_weight():
+    fit = fitted(table(), WISH)
+    sizes = [posterior.inclusion.sum() for _, posterior in fit.shares]
+    assert fit.size == pytest.approx(np.exp(np.dot([w for w, _ in fit.shares], np.log(sizes))))
+    assert fit.size < fit.inclusion.sum()
+
+
 @pytest.mark.parametrize("criterion", CHOICES)
 def test_the_best_alone(criterion):
     fit = fitted(table(), replace(WISH, criterion=criterion, average=False, random_state=0))

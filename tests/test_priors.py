@@ -41,6 +41,8 @@ def test_normal_precision_must_be_positive(precision):
 def test_counts_are_two_numbers(counts):
     with pytest.raises(ValueError, match="counts must be a tuple of two finite numbers >= 0"):
         SpikeSlab(0.5, counts=counts)
+    with pytest.raises(ValueError, match="counts must be a tuple of two finite numbers >= 0"):
+        RobustProbit(0.9, counts=counts)
 
 
 def test_a_bad_entry_of_an_array_is_named_with_its_place():

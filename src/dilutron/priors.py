@@ -117,9 +117,9 @@ class SpikeSlab(Prior):
         _required_pair("counts", self.counts)
 
     def log_belief(self) -> float:
-        """A Beta law of rho."""
-        present, absent = self.counts
-        return float(np.mean(xlogy(present, self.rho) + xlog1py(absent, -np.asarray(self.rho))))
+        """A Beta law of the mean density."""
+        (present, absent), rho = self.counts, np.mean(self.rho)
+        return float(xlogy(present, rho) + xlog1py(absent, -rho))
 
     def inclusion(self, cavity: Gaussians) -> Vector:
         """P(w != 0), Eq. (55)."""
