@@ -5,8 +5,10 @@ PYTEST_ARGS ?=
 JOBS ?= 2
 
 VENV := .venv
+OLD := .venv-oldest
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+QUIET := -m pip --disable-pip-version-check -qq
+PIP := $(BIN)/python $(QUIET)
 
 # A stamp is a file newer than pyproject.toml once that set of dependencies is installed.
 READY := $(VENV)/.venv-stamp
@@ -15,6 +17,7 @@ DEV := $(VENV)/.dev-stamp
 PLOT := $(VENV)/.plot-stamp
 PAPER := $(VENV)/.paper-stamp
 DOCS := $(VENV)/.docs-stamp
+OLDEST := $(OLD)/.oldest-stamp
 
 # Small matrices: one BLAS thread for each process is the fastest, and repeatable.
 export OPENBLAS_NUM_THREADS := 1
@@ -23,7 +26,7 @@ export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench paper docs clean
+.PHONY: help demo test oldest check format bench paper gallery docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +38,10 @@ demo: $(CORE) ## solve a small problem and show the result
 
 test: check ## check, then run all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The peers of the benchmarks on real data want a newer scikit-learn than dilutron does.
+oldest: $(OLDEST) ## run the tests with the oldest versions of what dilutron needs, in .venv-oldest
+	$(OLD)/bin/python -m pytest --ignore tests/test_real_data.py $(PYTEST_ARGS)
 
 check: $(DEV) ## lint, format check, types: what pre-commit runs
 	$(BIN)/ruff check .
@@ -52,19 +59,22 @@ bench: $(PLOT) ## run the benchmarks
 paper: $(PAPER) ## run the paper's experiments into results/, as far as 90 minutes go
 	$(BIN)/dilutron reproduce all --instances 100 --jobs $(JOBS) --budget 85 --out results
 
+gallery: $(PLOT) ## run the examples and write what the gallery page shows of them
+	$(BIN)/python examples/build.py
+
 docs: $(DOCS) ## build the documentation in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-clean: ## remove .venv, caches and everything built; results stay
-	rm -rf $(VENV) build dist demo-run docs/_build docs/generated
+clean: ## remove .venv and .venv-oldest, caches and everything built; results stay
+	rm -rf $(VENV) $(OLD) build dist demo-run docs/_build docs/generated
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-$(READY):
+%/.venv-stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "dilutron needs Python 3.11 or later: make PYTHON=python3.11 ..." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $*
 	@touch $@
 
 $(CORE): pyproject.toml | $(READY)
@@ -87,3 +97,8 @@ $(PAPER): pyproject.toml | $(READY)
 $(DOCS): pyproject.toml | $(READY)
 	$(PIP) install -e '.[docs]'
 	@touch $(CORE) $@
+
+# No cli and no dask: what needs them skips itself. Only wheels, which are for Python 3.11: any other says so at once.
+$(OLDEST): pyproject.toml tests/oldest.txt | $(OLD)/.venv-stamp
+	$(OLD)/bin/python $(QUIET) install --only-binary :all: -c tests/oldest.txt -e '.[dev,plot]'
+	@touch $@

@@ -1,6 +1,5 @@
-import runpy
+import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -206,6 +205,24 @@ def test_suspect_labels_are_the_turned_ones():
     assert EPClassifier(eta=1.0).fit(table, words).suspect_labels(0.5).rows.size == 0
 
 
+def test_suspects_by_number_and_what_to_do_where_none_is():
+    suspects = MODEL.suspect_labels(n_labels=7)
+    assert suspects.rows.tolist() == np.argsort(-MODEL.label_error_proba_, kind="stable")[:7].tolist()
+    with pytest.raises(ValueError, match="one rule of fdr, n_labels"):
+        MODEL.suspect_labels(0.1, n_labels=3)
+    with pytest.raises(ValueError, match="n_labels"):
+        MODEL.suspect_labels(n_labels=0)
+    with pytest.warns(UserWarning, match="No label is suspect at fdr=0.001") as told:
+        assert MODEL.suspect_labels(0.001).rows.size == 0
+    advised = float(re.search(r"fdr=(\S+) or", str(told[0].message))[1])
+    assert MODEL.suspect_labels(advised).rows.size >= 1
+
+
+def test_intervals_for_columns_of_unit_deviation():
+    own, unit = (np.array(MODEL.coef_interval(0.9, standardized=wanted)) for wanted in (False, True))
+    np.testing.assert_allclose(unit, own * X.std(axis=0))
+
+
 def test_suspects_among_three_classes():
     table, species = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[species]
@@ -408,10 +425,3 @@ def test_the_page_runs(tmp_path, monkeypatch):
     pytest.importorskip("anndata")  # and with it pandas
     monkeypatch.chdir(tmp_path)
     exec(compile(code_blocks(ROOT / "docs" / "estimators.md"), "estimators.md", "exec"), {})
-
-
-@pytest.mark.parametrize("name", ["simulated_story.py"])
-def test_the_examples_run(name, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(Path(ROOT) / "examples" / name), run_name="__main__")
-    assert capsys.readouterr().out.count("\n") > 5

@@ -108,6 +108,7 @@ def test_weights_are_rows_and_classes_are_joined():
     three = np.where(X[:, 0] > 0.5, "c", np.where(y > 0, "b", "a"))
     model = EPClassifier(0.1, eta=0.95, beta=4.0).fit(X, three)
     groups = model.feature_groups(X, three, n_groups=3)
+    assert all(0.0 < group.prior < 1.0 for group in groups)
     assert len(groups) == 3
     assert all(group.inclusion >= model.inclusion_proba_[:, group.members].max() - 1e-3 for group in groups)
     assert [g.inclusion for g in groups] == sorted((g.inclusion for g in groups), reverse=True)
@@ -122,3 +123,10 @@ def test_what_cannot_be_is_said():
         model.feature_groups(X, y, n_groups=0)
     with pytest.raises(ValueError, match="labels that were not in the fit"):
         model.feature_groups(X, np.where(y > 0, 2.0, -1.0))
+
+
+def test_the_prior_of_a_group_grows_with_its_members():
+    X, y = np.random.default_rng(0).standard_normal((40, 12)), np.arange(40) % 2
+    model = EPClassifier(rho=0.1).fit(X, y)
+    for group in model.feature_groups(X, y, correlation=0.2):
+        assert group.prior == pytest.approx(1 - 0.9 ** len(group.members))

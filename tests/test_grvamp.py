@@ -1,5 +1,6 @@
 """grVAMP against the published program, at its own fixed points, and at its borders."""
 
+from dataclasses import replace
 from functools import cache
 from typing import ClassVar
 
@@ -231,8 +232,10 @@ def test_learning_on_problems_that_say_nothing_ends_in_a_status():
 
 
 def test_the_published_set_waits_as_long_as_the_published_program():
-    """Found by a reader: 200 iterations without progress, and convergence after 509."""
-    problem, _ = teacher_problem(64, 2.0, seed=16, patterns="mvn")
-    posterior = solve_by_name(problem, SpikeSlab(0.25), Theta(), "grvamp", GrVAMPOptions.paper())
-    assert posterior.status is Status.CONVERGED
-    assert posterior.n_iter > 400
+    """A reader's problem converged after 200 iterations without progress. Here the first few are the last with any."""
+    problem, _ = teacher_problem(64, 2.0, seed=31, patterns="mvn")
+    options = replace(GrVAMPOptions.paper(), max_iter=300)
+    posterior = solve_by_name(problem, SpikeSlab(0.25), Theta(), "grvamp", options)
+    assert posterior.status is Status.MAX_ITER
+    assert posterior.n_iter == 300
+    assert np.argmin([mark.error for mark in posterior.trace]) < 10

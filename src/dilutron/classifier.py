@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from dilutron import keeping
 from dilutron.fitting import CHOICES, Table, Wish, fitted, log_odds, relative_odds, with_odds
 from dilutron.loop import Status
-from dilutron.options import share
+from dilutron.options import share, truth, whole
 from dilutron.selection import (
     by_false_share,
     by_size,
@@ -28,6 +28,7 @@ from dilutron.selection import (
     label_errors,
     other_rules,
     runners_up,
+    up,
 )
 from dilutron.special import Vector
 
@@ -89,12 +90,18 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         likely = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[likely]
 
-    def coef_interval(self, level: float = 0.9) -> tuple[Vector, Vector]:
-        """Lower and upper ends, like `coef_`: where a coefficient lies with this probability, if it is not zero."""
+    def coef_interval(self, level: float = 0.9, *, standardized: bool = False) -> tuple[Vector, Vector]:
+        """Lower and upper ends, like `coef_`: where a coefficient lies with this probability, if it is not zero.
+
+        `coef_` is the mean over both cases, zero or not, and so may lie nearer to zero than the interval. With
+        `standardized` the ends are for columns of unit standard deviation, like `coef_standardized_`.
+        """
         check_is_fitted(self)
         _share("level", level)
+        truth(standardized=standardized)
         low, high = zip(*(fit.interval(float(level)) for fit in self.fits_), strict=True)
-        return np.array(low), np.array(high)
+        scale = np.array([fit.best.scale if standardized else np.ones_like(fit.best.scale) for fit in self.fits_])
+        return np.array(low) * scale, np.array(high) * scale
 
     def selected(self, *, fdr: Any = None, n_features_to_select: Any = None, threshold: Any = None) -> Any:
         """Columns that a rule selects, the most probable first; with no rule, `n_features_likely_`.
@@ -130,14 +137,36 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
             warnings.warn(f"No feature passes {rule}. {others}", UserWarning, stacklevel=2)
         return columns
 
-    def suspect_labels(self, fdr: float = 0.1) -> Suspects:
-        """Labels of the fitted table to look at again: on average at most a share `fdr` of the list is right after all.
+    def suspect_labels(self, fdr: float | None = None, *, n_labels: int | None = None) -> Suspects:
+        """Labels of the fitted table to look at again, the most suspect first.
 
         They are for review. Never drop rows of a test set because a model doubts their labels.
+
+        Parameters
+        ----------
+        fdr : float, optional
+            The longest list of which on average at most this share is right after all; 0.1 where no rule is given.
+        n_labels : int, optional
+            So many; instead of `fdr`.
         """
         check_is_fitted(self)
-        rows = by_false_share(self.label_error_proba_, _share("fdr", fdr))
-        return Suspects(rows, self.label_error_proba_[rows], self._given[rows], self._preferred[rows])
+        if fdr is not None and n_labels is not None:
+            raise ValueError("give one rule of fdr, n_labels, got both")
+        errors = self.label_error_proba_
+        if n_labels is not None:
+            whole(n_labels=n_labels)
+            rows = by_size(errors, n_labels)
+        else:
+            fdr = _share("fdr", 0.1 if fdr is None else fdr)
+            rows = by_false_share(errors, fdr)
+            if rows.size == 0 and errors.max() > 0.0:
+                others = f"fdr={up(1.0 - errors.max())} or n_labels=5 lists the most suspect"
+                warnings.warn(
+                    f"No label is suspect at fdr={fdr}: the largest error probability is {errors.max():.3g}. {others}.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        return Suspects(rows, errors[rows], self._given[rows], self._preferred[rows])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Keep the fitted estimator in a folder of plain JSON and arrays, without pickle, whole or not at all.

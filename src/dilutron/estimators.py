@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dilutron.classifier import SparseClassifier
-from dilutron.groups import FeatureGroup, clusters, joint_inclusion
+from dilutron.groups import FeatureGroup, clusters, joint_inclusion, joint_prior
 from dilutron.options import share, whole
 
 LOGISTIC = 0.346  # beta of the probit nearest to the logistic function, which is R1BCS's link
@@ -179,10 +179,11 @@ class EPClassifier(SparseClassifier):
         tables = self._tables(X[heard], codes[heard], copies[heard])
         found = clusters(X[heard], copies[heard], self._any_class(self.inclusion_proba_), correlation, n_groups)
         each = [joint_inclusion(table, wish, fit, found) for table, fit in zip(tables, self.fits_, strict=True)]
+        before = self._any_class(np.array([joint_prior(fit, found) for fit in self.fits_]))
         names, inclusion = self._posteriors()[0].names, self._any_class(np.array(each))
         groups = [
-            FeatureGroup(members, tuple(names[i] for i in members), float(p), smallest)
-            for (members, smallest), p in zip(found, inclusion, strict=True)
+            FeatureGroup(members, tuple(names[i] for i in members), float(p), smallest, float(prior))
+            for (members, smallest), p, prior in zip(found, inclusion, before, strict=True)
         ]
         return tuple(sorted(groups, key=lambda group: -group.inclusion))
 

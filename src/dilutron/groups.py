@@ -39,12 +39,15 @@ class FeatureGroup(NamedTuple):
         Probability that at least one member matters.
     correlation : float
         The smallest absolute correlation of a member with the first.
+    prior : float
+        What `inclusion` was before the data: large for many members, so that only what goes beyond it is news.
     """
 
     members: Indices
     names: tuple[str, ...]
     inclusion: float
     correlation: float
+    prior: float
 
 
 class Cluster(NamedTuple):
@@ -84,6 +87,15 @@ def joint_inclusion(table: Table, wish: Wish, fit: Fit, groups: Sequence[Cluster
     for weight, posterior in fit.shares:
         whole = solved_with(problem, copies, wish, posterior, _same_shape(posterior, problem, wish))
         total += weight * np.array([_joint(problem, copies, wish, whole, group.members) for group in groups])
+    return total
+
+
+def joint_prior(fit: Fit, groups: Sequence[Cluster]) -> Vector:
+    """The same before the data, averaged by the weights that the data gave the posteriors."""
+    total = np.zeros(len(groups))
+    for weight, posterior in fit.shares:
+        rho = np.broadcast_to(posterior.weights.rho, posterior.mean.size)
+        total += weight * np.array([-np.expm1(np.log1p(-rho[group.members]).sum()) for group in groups])
     return total
 
 

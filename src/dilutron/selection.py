@@ -44,14 +44,14 @@ def other_rules(probability: Vector, size: int) -> str:
     top = float(probability.max())
     likely = by_threshold(probability, 0.5 * top).size
     return (
-        f"The largest inclusion probability is {top:.3g}: fdr={_up(1.0 - top)} or more, or threshold={_down(top)}"
+        f"The largest inclusion probability is {top:.3g}: fdr={up(1.0 - top)} or more, or threshold={_down(top)}"
         f" or less, selects at least one; threshold={_down(0.5 * top)} selects {likely};"
         f" n_features_to_select=10 the {min(10, probability.size)} most probable;"
         f" and no rule at all the {size} that are likely to matter."
     )
 
 
-def _up(value: float) -> str:
+def up(value: float) -> str:
     """To three digits, not below the value."""
     return f"{np.ceil(value * 1e3) / 1e3:.3g}"
 

@@ -1,9 +1,10 @@
-"""The house rules that a machine can check: one direction of imports, and a ledger row for every cited equation."""
+"""The house rules that a machine can check: imports go one way, cited equations are in the ledger, bounds agree."""
 
 import ast
 import importlib
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,17 @@ def test_every_prior_and_public_name_is_there():
     assert {"EPOptions", "Problem", "SpikeSlab", "Status", "Theta", "ThetaMixture", "solve", "METHODS"} <= set(
         dilutron.__all__
     )
+
+
+def versions(lines, sign):
+    """The version of each package, where a line gives it by this sign."""
+    return dict(re.match(rf"([\w-]+){sign}([\d.]+)", line).groups() for line in lines if sign in line)
+
+
+def test_the_oldest_versions_tested_are_the_oldest_allowed():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    core = versions(project["dependencies"], ">=")
+    tested = versions((ROOT / "tests" / "oldest.txt").read_text(encoding="utf-8").splitlines(), "==")
+    assert len(core) == len(project["dependencies"]), "each has a lower bound"
+    assert core.keys() <= tested.keys()
+    assert tested.items() <= (versions(project["optional-dependencies"]["dev"], ">=") | core).items()

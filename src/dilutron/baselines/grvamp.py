@@ -167,10 +167,10 @@ def _stepped(state: Outer, design: Design, options: GrVAMPOptions, learned: froz
     run = iterate(rounds, start, tol=options.inner_tol, max_iter=1 + (options.inner_iter + 1) // 2)
     inner = run.last
     mean, var = design.fields(inner.mean, inner.site, heard)
-    cavity = _cavity(mean, var, heard)
-    if inner.failed or cavity is None:
+    cavity, unit = _cavity(mean, var, heard), np.sqrt(_field_var(design, float(np.mean(scale**2))))
+    lost = np.sqrt(var) < MARGIN * unit  # labels that contradict drive the fields to zero: rounding would go on alone
+    if inner.failed or cavity is None or lost:
         return state._replace(error=np.inf, failed=True)
-    unit = np.sqrt(_field_var(design, float(np.mean(scale**2))))
     mismatch = max(inner.mismatch, _off(tilted, mean, var, unit))
     blocks = improved(state.blocks, _joined(inner.cavity, cavity), learned, em) if learned else state.blocks
     change = float(np.mean(np.abs(inner.tilted.mean - state.inner.tilted.mean)))
