@@ -29,7 +29,7 @@ def same(one, other, rows=X):
     for name, value in vars(one).items():
         if name.endswith("_") and name != "fits_":
             np.testing.assert_equal(getattr(other, name), value)
-    for a, b in zip(one.suspect_labels(0.5), other.suspect_labels(0.5), strict=True):
+    for a, b in zip(one.suspect_labels(n_labels=5), other.suspect_labels(n_labels=5), strict=True):
         np.testing.assert_array_equal(a, b)
     for a, b in zip(one.coef_interval(), other.coef_interval(), strict=True):
         np.testing.assert_array_equal(a, b)

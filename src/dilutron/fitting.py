@@ -249,8 +249,11 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     problem, heard = table.problem(wish)
     if not np.any(heard):
         raise ValueError("X has constant columns only, and without an intercept they tell nothing of the labels.")
+    start = start if _fits(start, problem, wish) else None
+    if start is not None and "beta" in wish.learn:
+        wish = replace(wish, beta=start.best.labels.beta)  # what has been proven need not be proven again
     solve_at = partial(_solved, problem, table.copies[heard], wish, say=tell or (lambda words: None))
-    nearby = partial(_nearby, start, (problem.X.shape, wish.intercept))
+    nearby = partial(_nearby, start)
     if wish.density is not None:
         posterior = solve_at(wish.density, nearby(wish.density))
         fit = Fit((Share(1.0, _hardened(posterior, wish, solve_at)),))
@@ -409,14 +412,19 @@ def _top(path: Path) -> int:
     return max(good, key=lambda i: path[i].score)
 
 
-def _nearby(start: Fit | None, size: tuple[tuple[int, int], bool], density: float | Vector) -> Posterior | None:
-    """The posterior of an earlier fit to begin at: of the same shape, the same density if there is one."""
-    (n_patterns, n_features), intercept = size
-    if start is None or start.best.sites is None or start.best.mean.size != n_features:
-        return None
-    if start.best.sites.precision.size != n_features + intercept + n_patterns:
-        return None
-    same = [p for _, p in start.shares if np.allclose(p.weights.rho, density, rtol=NEAR, atol=0.0)]
+def _fits(start: Fit | None, problem: Problem, wish: Wish) -> bool:
+    """True for an earlier fit of this shape that has sites to begin at."""
+    if start is None or start.best.sites is None:
+        return False
+    n_patterns, n_features = problem.X.shape
+    n_sites = n_features + wish.intercept + n_patterns
+    return bool(start.best.mean.size == n_features and start.best.sites.precision.size == n_sites)
+
+
+def _nearby(start: Fit | None, density: float | Vector) -> Posterior | None:
+    """The posterior of an earlier fit to begin at: the one of the same density if there is one."""
+    shares = () if start is None else start.shares
+    same = [p for _, p in shares if np.allclose(p.weights.rho, density, rtol=NEAR, atol=0.0)]
     return same[0] if same else None
 
 
