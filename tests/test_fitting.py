@@ -78,6 +78,33 @@ def test_a_learned_eta_starts_from_a_belief():
     assert 0.94 < fitted(few, replace(WISH, beta=0.1, density=0.25)).best.labels.eta < 0.98
 
 
+def weak_features(n_rows, seed):
+    """Two classes that differ a little in each of 100 of 400 columns."""
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], n_rows)
+    X = rng.standard_normal((n_rows, 400)) + 0.5 * signs[:, None] * (np.arange(400) < 100)
+    return Table(X, signs, np.ones(n_rows), None)
+
+
+def test_left_out_labels_make_predictions_as_bold_as_they_may_be():
+    learn = replace(WISH, learn=("eta", "beta"), beta=0.1)
+    fit, new = fitted(weak_features(50, 0), learn), weak_features(1000, 1)
+    assert fit.sharpness > 1.5
+
+    def cost(of):
+        p = of.probability(new.X)
+        return -np.mean(np.log(np.where(new.signs > 0, p, 1.0 - p)))
+
+    assert cost(fit) < cost(replace(fit, sharpness=1.0)) - 0.1
+    alone = fitted(weak_features(50, 0), replace(learn, average=False))
+    order = [np.argsort(one.probability(new.X)) for one in (alone, replace(alone, sharpness=1.0))]
+    np.testing.assert_array_equal(*order)
+
+
+def test_where_the_noise_is_known_predictions_are_as_the_posterior_says():
+    assert fitted(weak_features(50, 0), replace(WISH, beta=0.1)).sharpness == 1.0
+
+
 def test_the_typical_size_is_not_that_of_a_dense_posterior_of_little_weight():
     fit = fitted(table(), WISH)
     sizes = [posterior.inclusion.sum() for _, posterior in fit.shares]

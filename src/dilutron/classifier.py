@@ -320,6 +320,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         self.lam_ = _alone([fit.average(lambda p: np.mean(p.weights.lam)) if own else None for fit in fits])
         self.eta_ = _alone([fit.average(lambda p: p.labels.eta) if own else None for fit in fits])
         self.beta_ = _alone([fit.average(lambda p: p.labels.beta) if own else None for fit in fits])
+        self.sharpness_ = _alone([fit.sharpness for fit in fits])
         self.path_ = fits[0].path if len(fits) == 1 else tuple(fit.path for fit in fits)
         self.n_iter_ = sum(posterior.n_iter for posterior in self._posteriors())
         ended = [p.status for p in self._posteriors() if p.status is not Status.CONVERGED]

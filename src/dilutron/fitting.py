@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit, ndtri, softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, logit, ndtr, ndtri, softmax
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from dilutron.gaussian import Covariance
@@ -34,6 +35,7 @@ LOST = 2  # sizes in a row without convergence after which it ends, too
 FAINT = 1e-3  # shares below this are left out of an average
 
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments
+TINY = 1e-12  # smallest probability of a label that is left out
 NEAR = 1e-6  # relative difference of two densities that are one
 
 Mask = NDArray[np.bool_]
@@ -131,12 +133,14 @@ class Share(NamedTuple):
 class Fit:
     """One or more posteriors of the same problem, as an average, and the path on which they were found.
 
-    Rows that were not `heard` are all zeros and told a method without intercept nothing.
+    Rows that were not `heard` are all zeros and told a method without intercept nothing. Predicted fields count
+    `sharpness` times.
     """
 
     shares: tuple[Share, ...]
     path: tuple[Tried, ...] = ()
     heard: Mask | None = None
+    sharpness: float = 1.0
 
     def average(self, value: Callable[[Posterior], Any]) -> Any:
         """The weighted mean of something over the posteriors."""
@@ -202,7 +206,7 @@ class Fit:
 
     def probability(self, rows: Vector) -> Vector:
         """Of the label +1 for new rows."""
-        return np.asarray(self.average(lambda p: p.probability(rows)))
+        return np.asarray(self.average(lambda p: p.probability(rows, self.sharpness)))
 
     def interval(self, level: float) -> tuple[Vector, Vector]:
         """Where a weight lies with probability `level`, given that it is present: equal tails of its Gaussian."""
@@ -260,7 +264,29 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     else:
         fit = _weighed(_path(table, heard, wish, solve_at, nearby), wish)
     shares = tuple(Share(weight, kept(_rested(problem, wish, posterior))) for weight, posterior in fit.shares)
-    return replace(fit, shares=shares, heard=None if np.all(heard) else heard)
+    sharpness = _sharpness(shares, table.copies[heard]) if "beta" in wish.learn else 1.0
+    return replace(fit, shares=shares, heard=None if np.all(heard) else heard, sharpness=sharpness)
+
+
+def _sharpness(shares: Sequence[Share], copies: Vector) -> float:
+    """The factor of all predicted fields under which the labels, each left out in turn, are the most probable.
+
+    Soft labels and many weak features make predictions shy; the order of the rows is not changed by it. Its log has a
+    standard normal prior: with few labels it stays near 1.
+    """
+    parts = []
+    for weight, posterior in shares:
+        eta, left_out = posterior.labels.eta, posterior.left_out
+        if left_out is None or eta == 0.5:
+            return 1.0
+        right = np.clip((np.exp(left_out) - (1.0 - eta)) / (2.0 * eta - 1.0), TINY, 1.0 - TINY)
+        parts.append((weight, eta, ndtri(right)))
+
+    def cost(log_factor: float) -> float:
+        given = sum(w * (1.0 - eta + (2.0 * eta - 1.0) * ndtr(np.exp(log_factor) * field)) for w, eta, field in parts)
+        return float(0.5 * log_factor**2 - np.sum(copies * np.log(np.maximum(given, TINY))))
+
+    return float(np.exp(minimize_scalar(cost, bounds=(-3.0, 3.0), method="bounded").x))
 
 
 def rows_of(problem: Problem, which: Any) -> Problem:

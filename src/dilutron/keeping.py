@@ -104,7 +104,8 @@ def _shelf(fits: tuple[Fit, ...]) -> list[tuple[str, Posterior]]:
 def _outline(fit: Fit) -> dict[str, Any]:
     """All of a fit but its posteriors."""
     path = [[*row[:-1], row.status.value] for row in fit.path]
-    return {"weights": [share.weight for share in fit.shares], "path": path, "heard": fit.heard}
+    weights = [share.weight for share in fit.shares]
+    return {"weights": weights, "path": path, "heard": fit.heard, "sharpness": fit.sharpness}
 
 
 def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
@@ -113,7 +114,7 @@ def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
         for j, weight in enumerate(outline["weights"])
     ]
     path = tuple(Tried(float(k), float(s), float(w), float(v), Status(end)) for k, s, w, v, end in outline["path"])
-    return Fit(tuple(shares), path, outline["heard"])
+    return Fit(tuple(shares), path, outline["heard"], float(outline["sharpness"]))
 
 
 def _digest(data: bytes) -> str:

@@ -118,11 +118,14 @@ class Posterior:
             table = np.column_stack([table, np.ones(len(table))])
         return Gaussians(mean, covariance.along(table))
 
-    def probability(self, rows: Any) -> Vector:
-        """Probability of the label +1 for new rows, averaged over the posterior and the label noise."""
+    def probability(self, rows: Any, sharpness: float = 1.0) -> Vector:
+        """Probability of the label +1 for new rows, averaged over the posterior and the label noise.
+
+        The fields count `sharpness` times, for those who know from other labels that these are too shy or too bold.
+        """
         mean, var = self.predict(rows)
         var = np.maximum(var, CERTAIN * mean**2)  # a point estimate has no variance: its step is all but sharp
-        return np.asarray(np.exp(self.labels.moments(Gaussians(mean, var)).log_z))
+        return np.asarray(np.exp(self.labels.moments(Gaussians(sharpness * mean, var)).log_z))
 
     def save(self, path: str | os.PathLike[str], *, covariance: bool = True) -> Path:
         """Write a folder of posterior.json and arrays.npz, whole or not at all; an earlier posterior is replaced."""
