@@ -40,7 +40,14 @@ BENCHMARKS = {
 }
 GROUPS = {"paper": ("convergence", "learning", "competitors")}
 # Where not 100, as in the paper.
-INSTANCES = {"learning": 400, "real_data": 10, "label_errors": 10, "synthetic": 20, "gibbs": gibbs.PROBLEMS}
+INSTANCES = {
+    "learning": 400,
+    "real_data": 10,
+    "label_errors": 10,
+    "synthetic": 12,
+    "calibration": 10,
+    "gibbs": gibbs.PROBLEMS,
+}
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from dilutron.estimators import EPClassifier
 from dilutron.special import Vector
 
 ETA, LEVEL, FDR, BINS = 0.95, 0.9, 0.1, 10
+GROUPS = 10  # of each instance: every one is another solve
 BLOCK = 4  # columns of a block: groups whose probability is neither 0 nor 1
 DESIGNS: dict[str, Patterns] = {
     "iid": iid_patterns,
@@ -51,7 +52,7 @@ def cells() -> list[Row]:
 def known(cell: Row) -> EPClassifier:
     """The law that the data are drawn from."""
     given: dict[str, Any] = {"rho": cell["rho"], "eta": ETA, "beta": cell["beta"]}
-    return EPClassifier(**given, fit_intercept=False, standardize=False)
+    return EPClassifier(**given, fit_intercept=False, standardize=False, max_iter=2000)  # sharp labels take long
 
 
 VARIANTS: dict[str, Callable[[Row], EPClassifier]] = {
@@ -87,7 +88,7 @@ def trial(cell: Row, instance: int) -> Row:
         warnings.simplefilter("ignore")  # of empty lists and of convergence: both are counted
         model = VARIANTS[cell["variant"]](cell).fit(truth.X, truth.labels)
         listed = model.selected(fdr=FDR)
-        groups = model.feature_groups(truth.X, truth.labels, n_groups=cell["n"]) if cell["patterns"] == "blocks" else ()
+        groups = model.feature_groups(truth.X, truth.labels, n_groups=GROUPS) if cell["patterns"] == "blocks" else ()
     low, high = (end[0] for end in model.coef_interval(LEVEL))
     covered = (low <= truth.teacher) & (truth.teacher <= high)
     together = [group for group in groups if group.members.size > 1]
