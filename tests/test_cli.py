@@ -237,7 +237,7 @@ def test_stopped_by_a_signal_it_keeps_its_rows_and_leaves_nothing_running(tmp_pa
         os.killpg(command.pid, signals)  # as a terminal does: to the workers as well
     else:
         command.send_signal(signals)
-    _, err = command.communicate(timeout=30)
+    _, err = command.communicate(timeout=120)
     assert time.monotonic() - began < 10.0
     eventually(lambda: not list(group(command.pid)))
     rows = Store(store).rows("teacher")

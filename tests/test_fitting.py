@@ -13,6 +13,7 @@ from dilutron.fitting import (
     Wish,
     fitted,
     log_odds,
+    log_prior,
     path_densities,
     relative_odds,
     with_odds,
@@ -42,7 +43,7 @@ def test_weights_follow_the_scores(criterion):
     fit = fitted(table(), replace(WISH, criterion=criterion, random_state=0))
     good = [row for row in fit.path if row.status is Status.CONVERGED]
     width = np.gradient(-np.log([row.size for row in good]))  # the average is over the log of the size
-    wanted = softmax([row.score for row in good] + np.log(width))
+    wanted = softmax([row.score + row.log_prior for row in good] + np.log(width))
     np.testing.assert_allclose([row.weight for row in good], wanted, atol=2e-3)
     assert sum(share.weight for share in fit.shares) == pytest.approx(1.0)
     assert len(fit.shares) > 1
@@ -54,11 +55,21 @@ def test_where_the_data_are_sure_of_the_size_sizes_between_are_tried():
     sizes = np.array([row.size for row in sure.path])
     assert np.all(np.diff(sizes) < 0)
     assert sizes.size > path_densities(60).size
-    top = int(np.argmax([row.score for row in sure.path]))
+    top = int(np.argmax([row.score + row.log_prior for row in sure.path]))
     assert min(sizes[top - 1] / sizes[top], sizes[top] / sizes[top + 1]) < 2.0
     assert sizes[top] == pytest.approx(15, rel=0.5)  # rho = 0.25
     unsure = fitted(table(alpha=0.5), replace(WISH, beta=0.1))
     assert len(unsure.path) == path_densities(30).size
+
+
+def test_few_rows_are_not_believed_to_tell_of_many_features():
+    assert log_prior(20, 60, 2000) == 0.0  # a third of the rows
+    assert log_prior(25, 600, 100) == 0.0  # or a quarter of the features, if that is less
+    assert [log_prior(size, 60, 2000) for size in (200, 2)] == pytest.approx([-0.5, -0.5])
+    twice = table()._replace(copies=np.full(90, 2.0))
+    repeated = Table(np.tile(twice.X, (2, 1)), np.tile(twice.signs, 2), np.ones(180), None)
+    rows = [[row.log_prior for row in fitted(one, WISH).path] for one in (twice, repeated)]
+    np.testing.assert_allclose(*rows)
 
 
 def test_labels_become_hard_only_where_that_is_proven():
@@ -116,7 +127,7 @@ def test_the_typical_size_is_not_that_of_a_dense_posterior_of_little_weight():
 def test_the_best_alone(criterion):
     fit = fitted(table(), replace(WISH, criterion=criterion, average=False, random_state=0))
     assert len(fit.shares) == 1
-    best = max((row for row in fit.path if row.status is Status.CONVERGED), key=lambda row: row.score)
+    best = max((row for row in fit.path if row.status is Status.CONVERGED), key=lambda row: row.score + row.log_prior)
     assert best.weight == 1.0
     assert fit.best.weights.rho * 30 == pytest.approx(best.size)
 

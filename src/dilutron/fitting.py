@@ -24,6 +24,8 @@ from dilutron.special import Vector
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is 0.95 until the data speak
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
+PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
+SPREAD = np.log(10.0)  # standard deviation of that belief in the log of the size
 CLOSE = 1.25  # ratio of sizes below which no further one is put between
 HEAVY = 0.5  # weight of one size from which its neighbourhood is looked at more closely
 HARDER = 10.0  # step of a learned beta
@@ -108,6 +110,8 @@ class Tried(NamedTuple):
         Expected number of features.
     score : float
         By the criterion, in nats: log evidence, or the log probability of all labels, each left or held out.
+    log_prior : float
+        Of the size, before the data.
     weight : float
         In the average.
     log_evidence : float
@@ -117,6 +121,7 @@ class Tried(NamedTuple):
 
     size: float
     score: float
+    log_prior: float
     weight: float
     log_evidence: float
     status: Status
@@ -295,11 +300,17 @@ def rows_of(problem: Problem, which: Any) -> Problem:
 
 
 class Point(NamedTuple):
-    """A density on the path, the posterior there, and its score."""
+    """A density on the path, the posterior there, its score, and the log prior of the size."""
 
     density: float
     posterior: Posterior
     score: float
+    log_prior: float
+
+    @property
+    def total(self) -> float:
+        """What counts: the score is of the labels, the prior of the size."""
+        return self.score + self.log_prior
 
     @property
     def good(self) -> bool:
@@ -359,7 +370,7 @@ def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior
         for i in gaps:
             density = float(np.sqrt(path[i].density * path[i + 1].density))
             posterior = solve_at(_with_odds(density, wish.odds), None, path[top].posterior)
-            path = [*path[: i + 1], Point(density, posterior, score(posterior)), *path[i + 1 :]]
+            path = [*path[: i + 1], _point(density, posterior, score), *path[i + 1 :]]
 
 
 def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
@@ -411,7 +422,7 @@ def _descent(
     for density in densities:
         rho = _with_odds(density, wish.odds)
         posterior = solve_at(rho, nearby(rho), warm)
-        path.append(Point(float(density), posterior, score(posterior)))
+        path.append(_point(float(density), posterior, score))
         good = path[-1].good
         lost = 0 if good else lost + 1
         best = max(best, path[-1].score) if good else best
@@ -421,6 +432,18 @@ def _descent(
     return path
 
 
+def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float]) -> Point:
+    n_rows = np.sum(np.broadcast_to(posterior.labels.copies, np.shape(posterior.flip)))
+    n_features = posterior.mean.size
+    return Point(density, posterior, score(posterior), log_prior(density * n_features, float(n_rows), n_features))
+
+
+def log_prior(size: float, n_rows: float, n_features: int) -> float:
+    """Of an expected size, before the data: few rows cannot tell of many features. A factor of ten is nothing."""
+    typical = min(PER_ROW * n_rows, PER_FEATURE * n_features)
+    return float(-0.5 * (np.log(size / typical) / SPREAD) ** 2)
+
+
 def _weights(path: Path) -> Vector:
     """Of the posteriors in an average over the log of the size; those that did not converge count only if none did."""
     good = np.array([point.good for point in path])
@@ -428,14 +451,14 @@ def _weights(path: Path) -> Vector:
     place = -np.log([point.density for point in path])[good]
     width = np.gradient(place) if place.size > 1 else np.ones(1)
     weights = np.zeros(good.size)
-    weights[good] = softmax(np.array([point.score for point in path])[good] + np.log(width))
+    weights[good] = softmax(np.array([point.total for point in path])[good] + np.log(width))
     return weights
 
 
 def _top(path: Path) -> int:
     """The best of those that converged, or of all where none did."""
     good = [i for i, point in enumerate(path) if point.good] or range(len(path))
-    return max(good, key=lambda i: path[i].score)
+    return max(good, key=lambda i: path[i].total)
 
 
 def _fits(start: Fit | None, problem: Problem, wish: Wish) -> bool:
@@ -473,6 +496,7 @@ def _weighed(path: Path, wish: Wish) -> Fit:
         Tried(
             size=float(np.sum(np.broadcast_to(p.weights.rho, p.mean.size))),
             score=point.score,
+            log_prior=point.log_prior,
             weight=float(w),
             log_evidence=_known(p.log_evidence),
             status=p.status,

@@ -113,7 +113,10 @@ def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
         Share(float(weight), kept(Posterior.load(folder / f"posterior-{i}-{j}")))
         for j, weight in enumerate(outline["weights"])
     ]
-    path = tuple(Tried(float(k), float(s), float(w), float(v), Status(end)) for k, s, w, v, end in outline["path"])
+    path = tuple(
+        Tried(float(size), float(score), float(prior), float(weight), float(evidence), Status(end))
+        for size, score, prior, weight, evidence, end in outline["path"]
+    )
     return Fit(tuple(shares), path, outline["heard"], float(outline["sharpness"]))
 
 
