@@ -433,8 +433,8 @@ def _descent(
 
 
 def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float]) -> Point:
-    n_rows = np.sum(np.broadcast_to(posterior.labels.copies, np.shape(posterior.flip)))
-    n_features = posterior.mean.size
+    assert posterior.flip is not None  # all methods that take a density know of wrong labels
+    n_rows, n_features = np.sum(np.broadcast_to(posterior.labels.copies, posterior.flip.shape)), posterior.mean.size
     return Point(density, posterior, score(posterior), log_prior(density * n_features, float(n_rows), n_features))
 
 
