@@ -43,7 +43,7 @@ GROUPS = {"paper": ("convergence", "learning", "competitors")}
 INSTANCES = {
     "learning": 400,
     "real_data": 10,
-    "label_errors": 10,
+    "label_errors": 5,
     "synthetic": 12,
     "calibration": 10,
     "gibbs": gibbs.PROBLEMS,
