@@ -44,8 +44,8 @@ INSTANCES = {
     "learning": 400,
     "real_data": 10,
     "label_errors": 5,
-    "synthetic": 12,
-    "calibration": 10,
+    "synthetic": 6,
+    "calibration": 5,
     "gibbs": gibbs.PROBLEMS,
 }
 
