@@ -179,10 +179,13 @@ def _text_sheet(file: Path, columns: Columns) -> Sheet:
     header, separator = _header(file, source)
     parts = _parts(file, header, columns)
     chosen = set(parts.wanted)
+    places = [i for i, name in enumerate(header) if name in chosen]
+    # Names are ours: polars reads a quote within a name otherwise.
+    options: dict[str, Any] = {"has_header": False, "skip_rows": 1, "separator": separator, "null_values": MISSING}
 
     def frame(kind: Any) -> pl.DataFrame:
         schema = {name: pl.String if name in (parts.label, parts.id) else kind for name in header}
-        return pl.read_csv(source, schema=schema, columns=parts.wanted, separator=separator, null_values=MISSING)
+        return pl.read_csv(source, schema=schema, columns=places, **options)
 
     try:
         found = frame(pl.Float64)
@@ -192,7 +195,8 @@ def _text_sheet(file: Path, columns: Columns) -> Sheet:
         try:
             found = frame(pl.String)
         except pl.exceptions.PolarsError:
-            raise TableError(f"{file} cannot be read as a table: {str(error).splitlines()[0]}.") from error
+            said = str(error).splitlines()[0].rstrip("`")
+            raise TableError(f"{file} cannot be read as a table: {said}`: is a quote left open?") from error
     if found[next(name for name in reversed(header) if name in chosen)].null_count():
         _check_widths(file, source, header, separator)  # a row that is too short has no missing values: it is wrong
         found = _trimmed(found)
@@ -445,6 +449,8 @@ def _in_words(file: Path) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise TableError(f"{file} is a damaged or cut gzip file: copy or download it again.") from None
+    except csv.Error as error:
+        raise TableError(f"{file} cannot be read as a table: {error}.") from None
     except ModuleNotFoundError as error:
         raise TableError(f"{file}: reading needs {error.name}: pip install 'dilutron[cli]'.") from None
     except OSError as error:

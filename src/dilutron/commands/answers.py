@@ -133,7 +133,7 @@ def predict(
         rows, ignored = runs.load(run).predictions(new, id)
         if ignored:
             names = ", ".join(f"'{name}'" for name in ignored[:SHOWN])
-            note(f"{new}: ignored {len(ignored)} columns that the fit does not know: {names}")
+            note(f"{new}: ignored columns that the fit does not know, {len(ignored)}: {names}")
         if out is not None:
             with whole_file(out) as scratch:
                 runs.write_csv(scratch, list(rows[0]), rows)
@@ -176,7 +176,8 @@ def _say(answer: Any, out: Path, page: Path | None, fdr: float) -> None:
     """The answer in plain words."""
     facts, result = answer.facts, answer.facts["result"]
     likely, data = result["n_features_likely"], facts["data"]
-    lines = [f"About {likely} of {data['n_features']} features matter for '{data['label']}'. The most probable:"]
+    many = "features matter" if likely > 1 else "features matters"
+    lines = [f"About {likely} of {data['n_features']} {many} for '{data['label']}'. The most probable:"]
     lines += [f"  {'probability':>11}  {'coefficient':>11}  feature"]
     for row in answer.features[: min(likely, SHOWN)]:
         of = f" ({row['class']})" if "class" in row else ""
