@@ -217,7 +217,8 @@ def test_it_is_printed_on_light_paper(opened):
     page = opened(color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.locator(".controls:visible, nav:visible").count() == 0
+    assert page.locator(".controls:visible, nav:visible, button:visible").count() == 0
+    assert page.locator("#table-features thead").inner_text().split()[:2] == ["feature", "probability"]
     assert page.pdf().startswith(b"%PDF")
 
 

@@ -25,9 +25,12 @@
     return [...section.querySelectorAll("thead th")].map((heading, k) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.append(...heading.childNodes);
+      button.textContent = heading.textContent;
       button.addEventListener("click", () => onSort(k));
-      heading.append(button);
+      const printed = document.createElement("span"); // on paper a button is not repeated on the next sheet, text is
+      printed.className = "paper";
+      printed.textContent = heading.textContent;
+      heading.replaceChildren(button, printed);
       heading.setAttribute("aria-sort", "none");
       return heading;
     });

@@ -99,7 +99,7 @@ def features(run: RunFolder) -> Table:
         begins.append(("class", lambda f: clipped(f.target, LONG)))
     caption = (
         "Features: the probability that each matters; its coefficient in the column's own units, and the ends of the"
-        " 90 % interval that it has if it matters; the coefficient per standard deviation"
+        " 90\u00a0% interval that it has if it matters; the coefficient per standard deviation"
     )
     return _table("features", caption, begins, ends, run.features)
 

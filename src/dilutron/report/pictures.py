@@ -151,8 +151,9 @@ def heat_map(run: RunFolder) -> Picture | None:
     marks = []
     for i in range(n):
         y = top + i * cell
-        text = f"{clipped(found.names[i], NAME)} {i + 1}"
-        marks.append(words(left - 6, y + cell / 2 + 4, text, "end", "small" if cell < 13 else "tick"))
+        kind = "small" if cell < 13 else "tick"
+        marks.append(words(left - 24, y + cell / 2 + 4, clipped(found.names[i], NAME), "end", f"{kind} dark"))
+        marks.append(words(left - 5, y + cell / 2 + 4, i + 1, "end", kind))
         for j in range(i + 1):
             marks.append(_cell(found, i, j, left + j * cell, y, cell))
     step = 1 if cell >= 16 else 5
@@ -163,10 +164,14 @@ def heat_map(run: RunFolder) -> Picture | None:
     strong = [(i, j) for i in range(n) for j in range(i) if abs(found.values[i, j]) >= 0.7]
     told = f"Correlations of {n} features; {len(strong)} pairs have a correlation of 0.7 or more in size."
     caption = Markup(
-        "Correlations of the {} most probable features; the numbers below are those of the names. Boxes: groups, whose"
-        " members stand in for one another, so that the data often cannot tell which of them matters."
-    ).format(n)
+        "Correlations of the {} most probable features; the numbers below are those beside the names.{}"
+    ).format(n, _BOXES if any(group and groups.count(group) > 1 for group in groups) else "")
     return Picture("heat-map", title, drawing(top + n * cell + 62, title, told, marks, "heat-map"), caption)
+
+
+_BOXES = (
+    " Boxes: groups, whose members stand in for one another, so that the data often cannot tell which of them matters."
+)
 
 
 def label_review(run: RunFolder) -> Picture | None:

@@ -116,13 +116,11 @@ def checks(run: RunFolder) -> list[Check]:
 
 def verdict(found: Sequence[Check]) -> Check:
     """All checks in one."""
-    bad, care = (sum(check.level == level for check in found) for level in (BAD, CARE))
-    if bad:
-        told = "One point below speaks" if bad == 1 else f"{bad} points below speak"
-        return Check(BAD, "Do not rely on this result yet", Markup(f"{told} against using this result as it is."))
-    if care:
-        told = "is one reason" if care == 1 else f"are {care} reasons"
-        return Check(CARE, "Read with care", Markup(f"There {told} for caution below."))
+    for level, title in ((BAD, "Do not rely on this result yet"), (CARE, "Read with care")):
+        reasons = [check.title.rstrip("?") for check in found if check.level == level]
+        if reasons:
+            told = "; ".join(reason[0].lower() + reason[1:] for reason in reasons)
+            return Check(level, title, Markup("The reason{}: {}.").format("s" * (len(reasons) > 1), told))
     told = "That is not a proof: only new samples, measured independently, can confirm it."
     return Check(GOOD, "No warning sign was found", Markup(told))
 
@@ -335,8 +333,8 @@ def _enough(run: RunFolder) -> Check:
         )
     if rows < FEW_ROWS or least < FEW_OF_A_CLASS:
         return Check(CARE, "Few samples", Markup(
-            "{}. With so few, the probabilities depend much on what the model assumed beforehand: take the features as"
-            " candidates to measure again."
+            "{}. With so few, the probabilities depend much on what the model assumed beforehand, and even a clear"
+            " result should be seen again in other samples."
         ).format(told))  # fmt: skip
     return Check(GOOD, "Enough samples to fit", Markup("{}.").format(told))
 
