@@ -61,7 +61,7 @@ def write(folder, *, names=None, told=None, inclusion=None, ids=None, suspects=(
         _predictions(folder, classes, given, ids, rng)
     _trace(folder, classes)
     top = names[: min(30, n_features)]
-    values = np.corrcoef(rng.normal(size=(40, len(top))), rowvar=False)
+    values = np.atleast_2d(np.corrcoef(rng.normal(size=(40, len(top))), rowvar=False))
     _table(folder / "correlations.csv", top, values.tolist())
     return folder
 

@@ -342,3 +342,45 @@ def test_the_page_is_written_once_more_the_same(tmp_path):
     folder = report_runs.write(tmp_path)
     first = report.write(folder).read_bytes()
     assert report.write(folder).read_bytes() == first
+
+
+def test_lines_that_could_not_be_told_apart_are_left_out(tmp_path):
+    told = report_runs.facts([f"class {i}" for i in range(10)], n_rows=200)
+    told["result"]["path"] = [
+        {"class": name, "size": 2.0, "weight": 1.0, "status": "converged"} for name in told["classes"]
+    ]
+    page = page_of(tmp_path, told=told)
+    assert page.said.count("6 of 10 classes are drawn.") == 3
+    assert not page.faults
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 3])
+def test_the_smallest_runs(tmp_path, n_features):
+    told = report_runs.facts(n_features=n_features, n_rows=2)
+    told["held_out"] |= {"auc": None, "auc_se": None, "log_loss": None}
+    told["result"] |= {"n_features_likely": 1, "path": [], "eta": None}
+    told["settings"] = {}
+    page = page_of(tmp_path, told=told, inclusion=[0.9] * n_features)
+    assert not page.faults
+    assert "Too few samples of one class" in page.said
+
+
+def test_columns_that_never_change_and_traces_of_one_step(tmp_path):
+    folder = report_runs.write(tmp_path)
+    (folder / "trace.csv").write_text("iteration,stage,mismatch\n1,direct,0\n2,direct,1e-5\n")
+    rows = [report_runs.FEATURES, *([f"f{i}", 0.1, 0, 0, 0, 0, 0, 0, ""] for i in range(3))]
+    with open(folder / "features.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    assert len(Page(report.write(folder).read_text(encoding="utf-8")).all("svg")) == 8
+
+
+def test_beliefs_that_predictions_do_not_bear_out_are_called_so(tmp_path):
+    said = page_of(tmp_path, told=changed(held_out__accuracy=0.45, held_out__auc=0.49), suspects=(1, 2)).said
+    assert "What the model believes, and its predictions do not bear out: Nearly certain" in re.sub(r"\s+", " ", said)
+    assert "expected to be listed by mistake" not in said
+    assert "its doubts weigh little" in said
+
+
+def test_an_unknown_error_is_no_small_one(tmp_path):
+    said = page_of(tmp_path, told=changed(held_out__accuracy_se=None, held_out__auc_se=None)).said
+    assert "better than guessing by more than two standard errors" not in said

@@ -202,9 +202,10 @@ def label_review(run: RunFolder) -> Picture | None:
 
 def roc_curves(run: RunFolder) -> Picture | None:
     """Held-out ROC, of each class against the rest where there are more than two."""
-    found = [curve for k in _asked(run) if (curve := _roc(run, k)) is not None]
-    if not found:
+    every = [curve for k in _asked(run) if (curve := _roc(run, k)) is not None]
+    if not every:
         return None
+    found = sorted(every, key=lambda curve: float(curve.label.rpartition(" ")[2]))[:SERIES]
     title = "Telling unseen samples apart (ROC)"
     x, y = Scale(0, 1, LEFT, RIGHT), Scale(0, 1, 340, TOP_EDGE)
     what = clipped(run.classes[1], 24) if len(run.classes) == 2 else "the class"
@@ -222,7 +223,8 @@ def roc_curves(run: RunFolder) -> Picture | None:
     ).format(
         f" Area under the curve, all folds together: {found[0].label}."
         if len(found) == 1
-        else " Each class against the others, with the area under its curve."
+        else " Each class against the others, with the area under its curve, the hardest first."
+        + _of_many(every, found)
     )
     return Picture("roc", title, drawing(height, title, told, [*marks, *key], "roc"), caption)
 
@@ -267,7 +269,8 @@ def sizes(run: RunFolder) -> Picture | None:
     low, high = min(one.size for one in path), max(one.size for one in path)
     x = Scale(low / 1.3, high * 1.3, LEFT, RIGHT, log=True)
     y = Scale(0, max(max(one.weight for one in path), 1e-9) * 1.05, 250, TOP_EDGE)
-    found = [_weights(rows, target) for target, rows in _by_target(path)]
+    every = [_weights(rows, target) for target, rows in _by_target(path)]
+    found = every[:SERIES]
     ticks = [tick for k in range(-2, 7) for tick in (10.0**k, 2 * 10.0**k, 5 * 10.0**k) if x.low <= tick <= x.high]
     ticks = ticks if len(ticks) <= 7 else [tick for tick in ticks if math.log10(tick).is_integer()]
     marks = [*x_axis(x, TOP_EDGE, 250, "expected number of features", ticks), *y_axis(y, LEFT, RIGHT, "weight")]
@@ -280,20 +283,21 @@ def sizes(run: RunFolder) -> Picture | None:
     told = f"{len(path)} sizes tried; the largest weight, {best.weight:.2f}, is that of {_round(best.size):g} features."
     caption = Markup(
         "Several expected numbers of features were tried, and the answers averaged with these weights. One peak: the"
-        " data know how many; a broad hill: they do not."
-    )
+        " data know how many; a broad hill: they do not.{}"
+    ).format(_of_many(every, found))
     return Picture("sizes", title, drawing(height, title, told, [*marks, *key], "sizes"), caption)
 
 
 def trace(run: RunFolder) -> Picture | None:
     """How the calculation came to rest."""
-    found = []
+    every = []
     for target, rows in _by_target([mark for mark in run.trace if 0.0 < mark.mismatch < math.inf]):
         kept = _thin(rows)
         steps, left = ([mark.iteration for mark in kept], [mark.mismatch for mark in kept])
-        found.append(Curve(target, np.array(steps, dtype=float), np.array(left)))
-    if not found:
+        every.append(Curve(target, np.array(steps, dtype=float), np.array(left)))
+    if not every:
         return None
+    found = every[:SERIES]
     title = "How the calculation settled"
     tolerance = float(run.settings.get("tol") or 0.0)
     values = np.concatenate([curve.y for curve in found])
@@ -311,8 +315,8 @@ def trace(run: RunFolder) -> Picture | None:
     last = "; ".join(f"{curve.label} {len(curve.x)} iterations, last mismatch {curve.y[-1]:.1e}" for curve in found)
     caption = Markup(
         "The change that was left after each iteration, for the expected size of the largest weight. It may jump where"
-        " a learned value changes, and should end below the dashed line."
-    )
+        " a learned value changes, and should end below the dashed line.{}"
+    ).format(_of_many(every, found))
     drawn = drawing(height, title, last, [*marks, *_lines(found, x, y), *key], "trace")
     return Picture("trace", title, drawn, caption)
 
@@ -467,10 +471,19 @@ def _thin(rows: list[T]) -> list[T]:
 
 
 def _lines(found: Sequence[Curve], x: Scale, y: Scale) -> list[Markup]:
-    return [
-        polyline([(x(float(a)), y(float(b))) for a, b in zip(curve.x, curve.y, strict=True)], f"curve c{k % SERIES}")
-        for k, curve in enumerate(found)
-    ]
+    """A line for each; a dot for one of a single point."""
+    marks = []
+    for k, curve in enumerate(found):
+        points = [(x(float(a)), y(float(b))) for a, b in zip(curve.x, curve.y, strict=True)]
+        marks.append(polyline(points, f"curve c{k % SERIES}"))
+        if len(points) == 1:
+            marks.append(tag("circle", cx=points[0][0], cy=points[0][1], r=4, class_=f"dot c{k % SERIES}"))
+    return marks
+
+
+def _of_many(every: Sequence[Curve], found: Sequence[Curve]) -> str:
+    """Lines beyond the colours that can be told apart are left out, and that is said."""
+    return f" {len(found)} of {len(every)} classes are drawn." if len(found) < len(every) else ""
 
 
 def _legend(found: Sequence[Curve], top: float) -> tuple[list[Markup], float]:

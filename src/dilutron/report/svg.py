@@ -82,6 +82,8 @@ class Scale(NamedTuple):
         if self.log:
             low, high = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
             return [10.0**k for k in range(low, high + 1, max(1, -(-(high - low) // most)))]
+        if self.high <= self.low:
+            return [self.low]
         raw = (self.high - self.low) / most
         unit = 10.0 ** math.floor(math.log10(raw))
         step = unit * next(k for k in (1, 2, 5, 10) if k * unit >= raw * (1 - 1e-9))

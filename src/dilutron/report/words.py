@@ -132,14 +132,16 @@ def _shares(run: RunFolder) -> list[tuple[str, int]]:
 def _features(run: RunFolder) -> list[Markup]:
     said, sure = [_how_many(run)], likely(run, SURE)
     some = [feature for feature in likely(run) if feature.inclusion < SURE]
+    if (sure or some) and _fails(run):
+        said.append(Markup("What the model believes, and its predictions do not bear out:"))
     if sure:
         told = _listed([_directed(run, one) for one in sure])
         said.append(Markup("Nearly certain (probability of 90\u00a0% or more): {}.").format(told))
     if some:
         said.append(Markup("More likely than not (50 to 90\u00a0%): {}.").format(_listed([_of(one) for one in some])))
-    if sure or some:
+    if (sure or some) and not _fails(run):
         said.append(_mistaken(sure + some))
-    elif run.features:
+    elif run.features and not (sure or some):
         first = run.features[0]
         said.append(
             Markup("No single feature is more likely than not to matter. The most probable is {} ({}).").format(
@@ -153,7 +155,7 @@ def _features(run: RunFolder) -> list[Markup]:
 def _how_many(run: RunFolder) -> Markup:
     """The number of features; of three or more classes, those that can be named, as the estimate counts some twice."""
     total = count(int(run.data["n_features"]), "feature")
-    if run.held_out is not None and _better(run) in ("unclear", "no"):
+    if _fails(run):
         return Markup(
             "Maybe none: the model does not clearly predict unseen samples. If there are any, it expects about"
             " <strong>{}</strong> of the {} to matter."
@@ -248,12 +250,17 @@ _BETTER = {
 def _better(run: RunFolder) -> str:
     """How held-out accuracy compares with always naming the larger class."""
     held = run.held_out or {}
-    gain, error = held["accuracy"] - _guess(run), _number(held.get("accuracy_se"))
+    gain, error = held["accuracy"] - _guess(run), _error(held.get("accuracy_se"))
     if gain > ERRORS * error and gain > 0.0:
         return "clearly"
-    if _known(held.get("auc")) and held["auc"] - 0.5 > ERRORS * _number(held.get("auc_se")):
+    if _known(held.get("auc")) and held["auc"] - 0.5 > ERRORS * _error(held.get("auc_se")):
         return "order"
     return "unclear" if gain > 0.0 else "no"
+
+
+def _fails(run: RunFolder) -> bool:
+    """True where held-out rows do not bear the model out."""
+    return run.held_out is not None and _better(run) in ("unclear", "no")
 
 
 def _guess(run: RunFolder) -> float:
@@ -291,7 +298,8 @@ def _labels(run: RunFolder) -> list[Markup]:
             count(len(suspects), "label"), f"{len(run.labels):,}", "looks" if len(suspects) == 1 else "look", told
         ),
         Markup("{} Look at the samples again; nothing was changed or left out.").format(
-            "It may be right after all." if len(suspects) == 1
+            "As the model does not clearly predict unseen samples, its doubts weigh little." if _fails(run)
+            else "It may be right after all." if len(suspects) == 1
             else f"Of these, {_about(right)} are expected to be right after all."
         ),
     ]  # fmt: skip
@@ -312,7 +320,7 @@ def _settled(run: RunFolder) -> Check:
         ))  # fmt: skip
     why = _ENDS.get(status, "It ended early.")
     return Check(BAD, "The calculation did not settle", Markup("{} The numbers on this page may be off. {}").format(
-        why, "Allow more iterations (max_iter), or expect more features, and fit again."
+        why, "Expect more features (--expect; in Python, n_features_expected), or allow more iterations (max_iter)."
     ))  # fmt: skip
 
 
@@ -351,7 +359,7 @@ def _held_out(run: RunFolder) -> Iterable[Check]:
     held = run.held_out
     if held is None:
         yield Check(CARE, "Not tested on unseen samples", Markup(
-            "Without held-out folds nobody knows how well it predicts. Fit again with cross-validation."
+            "Without held-out folds nobody knows how well it predicts. Fit again with --folds 5."
         ))  # fmt: skip
         return
     level, title, text = {
@@ -462,5 +470,6 @@ def _known(value: Any) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _number(value: Any) -> float:
-    return float(value) if _known(value) else 0.0
+def _error(value: Any) -> float:
+    """A standard error; of one that is not known, the worst."""
+    return float(value) if _known(value) else math.inf
