@@ -60,6 +60,7 @@ def test_the_facts(folder, data):
         "id": "id",
         "positive": "control",
         "dropped": [],
+        "constant": [],
         "log": False,
         "impute": None,
         "n_imputed": 0,
@@ -188,6 +189,28 @@ def test_logs_and_medians_are_those_of_the_fit(tmp_path):
 
     chance = saved.model.predict_proba(pl.DataFrame(np.log2(X + 1.0), schema=[f"x{i}" for i in range(1, 9)]))
     np.testing.assert_allclose([row["p(control)"] for row in rows], chance[:, 1])
+
+
+def test_columns_that_never_change_are_left_out(tmp_path):
+    X = TRUTH.X.copy()
+    X[:, 6:] = [3.0, 0.0]
+    X[2, 7] = np.nan  # and is the median, 0, like all others
+    answer = runs.make(table(tmp_path / "data.csv", X), replace(REQUEST, folds=0, impute=True))
+    assert answer.facts["data"]["constant"] == ["x7", "x8"]
+    assert len(answer.features) == 6
+    assert any("left out 2 features that are the same in all rows" in line for line in answer.log)
+    saved = runs.load(runs.write(answer, tmp_path / "run"))
+    assert saved.medians.size == 6
+    assert saved.predictions(tmp_path / "data.csv")[1] == ()
+    with pytest.raises(TableError, match="no feature changes from row to row, of 8: nothing can be learned"):
+        runs.make(table(tmp_path / "data.csv", np.ones((80, 8))), REQUEST)
+
+
+def test_numbers_that_no_estimator_can_use(tmp_path):
+    X = TRUTH.X.copy()
+    X[:, 1] *= 1e200
+    with pytest.raises(RunError, match=r"data.csv: X has values of size .* in column 1 \('x2'\).*: rescale the column"):
+        runs.make(table(tmp_path / "data.csv", X), REQUEST)
 
 
 def test_new_rows_with_gaps_need_a_fit_that_knew_of_them(folder, tmp_path):

@@ -27,10 +27,22 @@ from dilutron.estimators import AMPClassifier, EPClassifier, R1BCSClassifier, VA
 from dilutron.files import whole_folder
 from dilutron.metrics import auc, average, fraction_error
 from dilutron.special import Vector
-from dilutron.tables import Columns, Sheet, check_classes, check_complete, imputed, logged, medians_of, read
+from dilutron.tables import (
+    Columns,
+    RefusedError,
+    Sheet,
+    check_classes,
+    check_complete,
+    imputed,
+    logged,
+    medians_of,
+    read,
+    varying,
+)
 
 FACTS = "run.json"
 LEVEL = 0.9  # of the intervals
+GROUPS = 20  # at most: for each, EP is solved again
 MEMBERS = 50  # of a group that are named
 HEAT = 30  # features in the table of correlations
 METHODS = {
@@ -44,7 +56,7 @@ Row = dict[str, Any]
 Tell = Callable[[str, float], object]  # what begins now, and the share of the work that is done
 
 
-class RunError(ValueError):
+class RunError(RefusedError):
     """A request that cannot be met, or a folder that is no run: one line."""
 
 
@@ -141,7 +153,7 @@ def silent(words: str, share: float) -> None:
     """Tell nobody."""
 
 
-def prepared(path: str | os.PathLike[str], request: Request) -> tuple[Sheet, Vector | None]:
+def prepared(path: str | os.PathLike[str], request: Request) -> tuple[Sheet, dict[str, float] | None]:
     """Rows fit for a fit, of a few classes; and the medians of their columns where some may be missing."""
     label = request.columns.label or ""
     sheet = read(path, request.columns)
@@ -150,15 +162,17 @@ def prepared(path: str | os.PathLike[str], request: Request) -> tuple[Sheet, Vec
     if request.positive is not None and (request.positive not in classes or len(classes) > 2):
         there = ", ".join(f"'{name}'" for name in classes)
         raise RunError(f"{sheet.file}: --positive '{request.positive}' must be one of two classes; there are {there}.")
+    if not request.impute:
+        check_complete(sheet, "fill it in, --drop that column, or --impute median")
+    medians = medians_of(sheet) if request.impute else None
+    named = None if medians is None else dict(zip(sheet.names, medians.tolist(), strict=True))
+    sheet = varying(_ready(sheet, request.log, medians))
     n = len(sheet.names)
     if request.expect is not None and not 0.0 < request.expect < n:
         raise RunError(
             f"{sheet.file}: --expect {request.expect:g} must be above 0 and below the {n} features there are."
         )
-    if not request.impute:
-        check_complete(sheet, "fill it in, --drop that column, or --impute median")
-    medians = medians_of(sheet) if request.impute else None
-    return _ready(sheet, request.log, medians), medians
+    return sheet, named
 
 
 def _ready(sheet: Sheet, log: bool, medians: Vector | None) -> Sheet:
@@ -174,34 +188,42 @@ def make(path: str | os.PathLike[str], request: Request, tell: Tell = silent) ->
     folds = _folds(sheet, request.folds)
     if folds < request.folds:
         diary.note(f"{folds} folds instead of {request.folds}: the smallest class has no more rows")
+    if sheet.constant:
+        diary.note(f"left out {len(sheet.constant)} features that are the same in all rows")
     X, parts = _framed(sheet), folds + 3.0
     model = EPClassifier(n_features_expected=request.expect)
-    with diary.heeding():
+    with diary.heeding(), _refusing(sheet):
         diary.begin(f"fitting {sheet.X.shape[0]} rows of {sheet.X.shape[1]} features", 1.0 / parts)
         model.fit(X, sheet.labels)
         said = held_out(model, sheet, folds, request.seed, lambda words, done: diary.begin(words, (2.0 + done) / parts))
         diary.begin("looking for groups of correlated features", (folds + 2.0) / parts)
-        groups = [group for group in model.feature_groups(X, sheet.labels) if len(group.names) > 1]
+        groups = model.feature_groups(X, sheet.labels, n_groups=min(GROUPS, model.n_features_likely_), min_size=2)
     order = _order(model.classes_, request.positive)
     facts = _facts(sheet, request, model, order)
     facts["held_out"] = None if said is None else {"folds": folds, "repeats": 1, **_scores(said, sheet.labels, order)}
     facts["seconds"] = time.perf_counter() - began
-    features = _features(sheet, model, order, groups)
     tables = {
-        "features": features,
+        "features": _features(sheet, model, order, groups),
         "groups": _groups(groups),
         "labels": _labels(sheet, model, request.fdr),
         "trace": _trace(model),
-        "correlations": _correlations(sheet, features),
     }
+    tables["correlations"] = _correlations(sheet, tables["features"])
     if said is not None:
         tables["predictions"] = _predictions(sheet, said, model.classes_, order)
     if medians is not None:
-        tables["medians"] = [
-            {"feature": name, "median": value} for name, value in zip(sheet.names, medians, strict=True)
-        ]
+        tables["medians"] = [{"feature": name, "median": value} for name, value in medians.items()]
     diary.note(f"done in {facts['seconds']:.1f} s: {facts['result']['status']}")
     return Answer(_plain(facts), tables, model, tuple(diary.lines))
+
+
+@contextmanager
+def _refusing(sheet: Sheet) -> Iterator[None]:
+    """Numbers with which an estimator cannot work, as one line with the file's name."""
+    try:
+        yield
+    except ValueError as error:
+        raise RunError(f"{sheet.file}: {error}") from error
 
 
 def held_out(model: Any, sheet: Sheet, folds: int, seed: int, tell: Tell = silent) -> HeldOut | None:
@@ -316,7 +338,8 @@ class Saved:
         order = _order(self.model.classes_, self.facts["classes"][-1])
         said = self.model.predict_proba(_framed(sheet))[:, order]
         rows = [_named(sheet, i) | _chances(self.model.classes_[order], chance) for i, chance in enumerate(said)]
-        return rows, tuple(name for name in sheet.ignored if name not in (data["label"], *data["dropped"]))
+        known = {data["label"], *data["dropped"], *data["constant"]}
+        return rows, tuple(name for name in sheet.ignored if name not in known)
 
 
 def load(folder: str | os.PathLike[str]) -> Saved:
@@ -328,7 +351,8 @@ def load(folder: str | os.PathLike[str]) -> Saved:
         medians = None
         if facts["data"]["impute"]:
             with open(place / "medians.csv", newline="", encoding="utf-8") as file:
-                medians = np.array([float(row["median"]) for row in csv.DictReader(file)])
+                named = {row["feature"]: float(row["median"]) for row in csv.DictReader(file)}
+            medians = np.array([named[name] for name in model.feature_names_in_])
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(f"{place} is not a run of `dilutron fit`: {error.filename} is missing.") from error
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -380,6 +404,7 @@ def _facts(sheet: Sheet, request: Request, model: Any, order: Any) -> dict[str, 
             "id": sheet.id,
             "positive": classes[-1] if len(classes) == 2 else None,
             "dropped": list(request.columns.drop),
+            "constant": list(sheet.constant),
             "log": request.log,
             "impute": "median" if request.impute else None,
             "n_imputed": sheet.n_imputed,

@@ -29,7 +29,11 @@ NAMED = 5  # columns that an error lists
 CUT = 40  # characters of a value that an error shows
 
 
-class TableError(ValueError):
+class RefusedError(ValueError):
+    """What cannot be done with a file, a folder or a request, in one line."""
+
+
+class TableError(RefusedError):
     """A file that cannot be used: one line with the file, the place in it, and what to do."""
 
 
@@ -51,6 +55,8 @@ class Sheet:
         The column that they come from; None where there are none, or where the file has them of itself.
     ignored : tuple of str
         Columns that were neither asked for nor dropped, where only some features were asked for.
+    constant : tuple of str
+        Columns that were left out because they are the same in all rows.
     n_imputed : int
         Values that were missing and are the column's median now.
     """
@@ -62,6 +68,7 @@ class Sheet:
     ids: tuple[str, ...] | None = None
     id: str | None = None
     ignored: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()
     n_imputed: int = 0
 
 
@@ -146,6 +153,19 @@ def logged(sheet: Sheet) -> Sheet:
         )
     np.log2(np.add(sheet.X, 1.0, out=sheet.X), out=sheet.X)
     return sheet
+
+
+def varying(sheet: Sheet) -> Sheet:
+    """Without columns that never change: they tell nothing, and would count as features that may matter."""
+    changes = np.any(sheet.X != sheet.X[0], axis=0)
+    if changes.all():
+        return sheet
+    if not changes.any():
+        raise TableError(
+            f"{sheet.file}: no feature changes from row to row, of {len(sheet.names)}: nothing can be learned."
+        )
+    names, constant = (tuple(np.array(sheet.names, dtype=object)[which].tolist()) for which in (changes, ~changes))
+    return replace(sheet, X=np.asfortranarray(sheet.X[:, changes]), names=names, constant=constant)
 
 
 def check_classes(sheet: Sheet, label: str) -> None:

@@ -184,6 +184,8 @@ def _say(answer: Any, out: Path, page: Path | None, fdr: float) -> None:
         lines.append(f"  {row['inclusion']:11.3f}  {row['coefficient']:+11.3g}  {row['feature']}{of}")
     if data["positive"] is not None:
         lines.append(f"A positive coefficient speaks for '{data['positive']}'.")
+    if data["constant"]:
+        lines.append(f"{len(data['constant'])} more are the same in all rows and were left out.")
     lines += [*_held_out_words(facts["held_out"]), *_suspect_words(answer.suspects, fdr)]
     if not result["converged"]:
         lines.append(f"Do not rely on it: {Status(result['status']).message}")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dilutron.tables import TableError
+from dilutron.tables import RefusedError
 
 
 def stop(message: str, code: int = 2) -> NoReturn:
@@ -33,11 +33,9 @@ def safe(text: str) -> str:
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Bad files and requests end with 2, a full disk with 1, Ctrl-C with 130; each with one line and no half file."""
-    from dilutron.runs import RunError
-
     try:
         yield
-    except (TableError, RunError) as error:
+    except RefusedError as error:
         stop(str(error))
     except BrokenPipeError:
         raise  # the reader of our lines has gone: no failure of ours
