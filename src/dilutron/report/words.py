@@ -232,7 +232,8 @@ def _prediction(run: RunFolder) -> list[Markup]:
         pair = "one of each class" if len(run.classes) == 2 else "one of a class and one of another (mean over classes)"
         said.append(
             Markup(
-                "Of two unseen samples, {}, it puts the right one first in {} of cases{}: the area under the ROC curve."
+                "Of two unseen samples, {}, it puts the right one first in {} of cases{}: the area under the ROC curve,"
+                " as a mean over the folds."
             ).format(pair, measured(held["auc"]), _give_or_take(held.get("auc_se")))
         )
     return said
