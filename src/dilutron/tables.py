@@ -215,8 +215,8 @@ def _text_sheet(file: Path, columns: Columns) -> Sheet:
         try:
             found = frame(pl.String)
         except pl.exceptions.PolarsError:
-            said = str(error).splitlines()[0].rstrip("`")
-            raise TableError(f"{file} cannot be read as a table: {said}`: is a quote left open?") from error
+            said = str(error).splitlines()[0]
+            raise TableError(f"{file} cannot be read as a table, is a quote left open? polars: {said}") from error
     if found[next(name for name in reversed(header) if name in chosen)].null_count():
         _check_widths(file, source, header, separator)  # a row that is too short has no missing values: it is wrong
         found = _trimmed(found)
@@ -253,7 +253,8 @@ def _header(file: Path, source: Any) -> tuple[list[str], str]:
         plain = b"".join(start.split(b"\n")[0].split(b'"')[::2])  # of the first line, what stands outside quotes
         separator = max(SEPARATORS, key=lambda mark: plain.count(mark.encode()))
     try:
-        header = next(_records(source, separator), [])
+        records = _records(source, separator)
+        header, first = next(records, []), next(records, None)
     except UnicodeDecodeError:
         _check_utf8(file, source)
         raise
@@ -261,6 +262,8 @@ def _header(file: Path, source: Any) -> tuple[list[str], str]:
         raise TableError(
             f"{file} has one column only, '{_cut(''.join(header))}': separate columns by commas, tabs or semicolons."
         )
+    if first is None:
+        raise TableError(f"{file} has a header and no rows.")
     return header, separator
 
 
@@ -422,7 +425,9 @@ def _numbers(file: Path, column: pl.Series) -> Vector:
 def _not_numbers(file: Path, column: pl.Series, bad: pl.Series) -> TableError:
     value, name = str(column[bad[0]]), _cut(column.name)
     remedy = f"mend the value, or --drop '{name}'"
-    if _is_number(value.replace(",", ".")):
+    if "\n" in value:
+        remedy = "close the quote that is left open"
+    elif _is_number(value.replace(",", ".")):
         remedy = "write numbers with a decimal point, and no commas"
     elif len(bad) == column.n_unique():
         remedy = f"--id '{name}' if it names the rows, else --drop '{name}'"
@@ -497,7 +502,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= CUT else f"{text[:CUT]}..."
+    line = text.replace("\n", " ")
+    return line if len(line) <= CUT else f"{line[:CUT]}..."
 
 
 def _is_number(text: str) -> bool:
