@@ -11,7 +11,7 @@ pytest.importorskip("jinja2")
 
 from dilutron import report
 from dilutron.report.reading import read
-from dilutron.report.svg import Scale, clipped, number
+from dilutron.report.svg import Scale, clipped, fitted, number
 from dilutron.report.words import measured, percent
 from tests import report_runs
 
@@ -319,7 +319,8 @@ def test_probabilities_are_never_certain():
 def test_names_are_cut_by_the_room_they_take():
     assert clipped("short", 5) == "short"
     assert clipped("longer", 5) == "long…"
-    assert clipped("絶対零度", 5) == "絶…"
+    assert fitted("絶対零度", 3.0) == "絶…"
+    assert len(fitted("lowercase" * 9, 10.0)) > len(fitted("UPPERCASE" * 9, 10.0))
     assert clipped("a\n\tb", 9) == "a b"
     assert clipped("a\u202eb\x00", 9) == "a\ufffdb\ufffd"
 

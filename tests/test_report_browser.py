@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 N = 60
+BROAD = ["W" * 40, "ENSG00000000003.14 TSPAN6", "絶対零度の遺伝子発現量の列"]
 TALL = 900
 
 
@@ -36,11 +37,11 @@ def browser():
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     told = report_runs.facts((EVIL_LABEL, "ill"), n_features=N)
-    names = [f"gene {i}" for i in range(N - 2)]
+    names = [f"gene {i}" for i in range(N - 5)]
     folder = report_runs.write(
         tmp_path_factory.mktemp("run"),
         told=told,
-        names=[EVIL, *names, "</script><script>alert(2)</script>"],
+        names=[EVIL, *BROAD, *names, "</script><script>alert(2)</script>"],
         suspects=(0, 5),
         groups=[[1, 0.97, 0.3, 0.8, 2, f"{EVIL}; gene 0"]],
     )
@@ -90,14 +91,22 @@ def test_nothing_sticks_out_sideways(opened, width, scheme):
         assert box["x"] + box["width"] <= width
 
 
-def test_words_of_pictures_stay_inside_them(opened):
-    outside = opened().evaluate("""() => [...document.querySelectorAll("svg")].flatMap(svg => {
+@pytest.mark.parametrize(
+    "classes", [("W" * 60, "MONOCLONAL GAMMOPATHY OF UNKNOWN SIGNIFICANCE"), ("ILL ONE", "W" * 60, "%" * 9)]
+)
+def test_words_of_pictures_stay_inside_them(browser, tmp_path, classes):
+    names = [*BROAD, *(f"GENE-{i:020d}" for i in range(27))]
+    told = report_runs.facts(classes, n_features=30)
+    page = browser.new_page()
+    page.goto(report.write(report_runs.write(tmp_path, names=names, told=told)).as_uri())
+    outside = page.evaluate("""() => [...document.querySelectorAll("svg")].flatMap(svg => {
         const edge = svg.getBoundingClientRect();
         return [...svg.querySelectorAll("text")].filter(text => {
             const box = text.getBoundingClientRect();
             return box.left < edge.left - 1 || box.right > edge.right + 1 || box.bottom > edge.bottom + 1;
         }).map(text => text.textContent);
     })""")
+    page.close()
     assert outside == []
 
 

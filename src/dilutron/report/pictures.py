@@ -18,6 +18,7 @@ from dilutron.report.svg import (
     Scale,
     clipped,
     drawing,
+    fitted,
     line,
     number,
     polyline,
@@ -32,7 +33,7 @@ from dilutron.special import Vector
 TOP = 25  # features in a picture
 ROW = 21.0  # their height
 GUTTER = 158.0  # room for names
-NAME = 21  # letters that fit there
+NAME = 11.4  # that is, in heights of a letter
 LANE = 76.0  # height of a class in the review of labels
 GOLDEN = 0.618034  # spreads dots evenly
 DOTS = 1500  # samples in a picture
@@ -117,8 +118,8 @@ def intervals(run: RunFolder) -> Picture | None:
     two = len(run.classes) == 2
     sides = (run.classes[0], run.classes[1]) if two else ("the others", "the class")
     marks += [
-        words(scale(0) - 8, 14, f"← {clipped(sides[0], 16)}", "end", "tick"),
-        words(scale(0) + 8, 14, f"{clipped(sides[1], 16)} →", "start", "tick"),
+        words(scale(0) - 8, 14, f"← {fitted(sides[0], 9.0)}", "end", "tick"),
+        words(scale(0) + 8, 14, f"{fitted(sides[1], 9.0)} →", "start", "tick"),
     ]
     for k, feature in enumerate(shown):
         y = top + ROW * (k + 0.5)
@@ -152,7 +153,7 @@ def heat_map(run: RunFolder) -> Picture | None:
     for i in range(n):
         y = top + i * cell
         kind = "small" if cell < 13 else "tick"
-        marks.append(words(left - 24, y + cell / 2 + 4, clipped(found.names[i], NAME), "end", f"{kind} dark"))
+        marks.append(words(left - 24, y + cell / 2 + 4, fitted(found.names[i], NAME), "end", f"{kind} dark"))
         marks.append(words(left - 5, y + cell / 2 + 4, i + 1, "end", kind))
         for j in range(i + 1):
             marks.append(_cell(found, i, j, left + j * cell, y, cell))
@@ -187,7 +188,7 @@ def label_review(run: RunFolder) -> Picture | None:
         inside = [label for label in shown if label.given == one]
         top = 6 + lane * k
         marks += _lane(inside, scale, top)
-        marks.append(words(16, top + 15, f"given {clipped(one, 40)}", kind="halo"))
+        marks.append(words(16, top + 15, f"given {fitted(one, 28.0)}", kind="halo"))
     suspects = [label for label in shown if label.suspect]
     told = f"{len(suspects)} of {len(run.labels)} labels are suspect. " + "; ".join(
         f"row {label.row}, given {clipped(label.given, 40)}, {percent(label.error)}" for label in suspects[:10]
@@ -208,7 +209,7 @@ def roc_curves(run: RunFolder) -> Picture | None:
     found = sorted(every, key=lambda curve: float(curve.label.rpartition(" ")[2]))[:SERIES]
     title = "Telling unseen samples apart (ROC)"
     x, y = Scale(0, 1, LEFT, RIGHT), Scale(0, 1, 340, TOP_EDGE)
-    what = clipped(run.classes[1], 24) if len(run.classes) == 2 else "the class"
+    what = fitted(run.classes[1], 9.0) if len(run.classes) == 2 else "the class"
     marks = [
         *x_axis(x, TOP_EDGE, 340, f"share of others wrongly taken for {what}"),
         *y_axis(y, LEFT, RIGHT, f"share of {what} found"),
@@ -243,7 +244,7 @@ def calibration(run: RunFolder) -> Picture | None:
         return None
     title = "Do its probabilities hold?"
     x, y = Scale(0, 1, LEFT, RIGHT), Scale(0, 1, 340, TOP_EDGE)
-    what = f"being {clipped(run.classes[1], 24)}" if two else "the class named"
+    what = f"being {fitted(run.classes[1], 9.0)}" if two else "the class named"
     marks = [
         *x_axis(x, TOP_EDGE, 340, f"stated probability of {what}"),
         *y_axis(y, LEFT, RIGHT, "how often it was so"),
@@ -329,9 +330,11 @@ def _all(run: RunFolder) -> str:
 
 def _row_name(feature: Feature, y: float) -> Markup:
     """A name as far as there is room; the whole one when the mouse rests on it."""
-    end = f" · {clipped(feature.target, 8)}" if feature.target else ""
+    end = f" · {fitted(feature.target, 4.5)}" if feature.target else ""
     full = tag("title", clipped(f"{feature.name} · {feature.target}" if end else feature.name, 200))
-    return words(GUTTER - 8, y + 15, Markup("{}{}{}").format(full, clipped(feature.name, NAME - len(end)), end), "end")
+    return words(
+        GUTTER - 8, y + 15, Markup("{}{}{}").format(full, fitted(feature.name, NAME - 5.0 * bool(end)), end), "end"
+    )
 
 
 def _told(shown: Sequence[Feature], value: Callable[[Feature], str]) -> str:
@@ -429,7 +432,7 @@ def _roc(run: RunFolder, k: int) -> Curve | None:
     curve = roc(score, truth)
     kept = np.unique(np.linspace(0, curve.false_positive.size - 1, POINTS).astype(int))
     area = f"{auc(score, truth):.3f}"
-    label = area if len(run.classes) == 2 else f"{clipped(run.classes[k], 40)}: {area}"
+    label = area if len(run.classes) == 2 else f"{fitted(run.classes[k], 20.0)}: {area}"
     return Curve(label, curve.false_positive[kept], curve.true_positive[kept])
 
 
@@ -492,7 +495,7 @@ def _legend(found: Sequence[Curve], top: float) -> tuple[list[Markup], float]:
         y = top + 20 * k
         marks += [
             line(LEFT, y, LEFT + 28, y, f"curve c{k % SERIES}"),
-            words(LEFT + 36, y + 4, clipped(curve.label, 50)),
+            words(LEFT + 36, y + 4, fitted(curve.label, 27.0)),
         ]
     return marks, top + 20 * len(found)
 

@@ -49,14 +49,35 @@ def polyline(points: Iterable[tuple[float, float]], kind: str) -> Markup:
     return tag("polyline", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in points), class_=kind)
 
 
-def clipped(text: str, width: int) -> str:
-    """At most so many columns of text on one line; wide letters take two."""
-    flat, used = "".join(map(_visible, " ".join(text[: 4 * width + 200].split()))), 0
+def clipped(text: str, letters: int) -> str:
+    """At most so many letters on one line, for the page; what is not seen is shown as a sign."""
+    flat = _flat(text, letters)
+    return flat if len(flat) <= letters else flat[: letters - 1] + "…"
+
+
+def fitted(text: str, room: float) -> str:
+    """As many letters as a picture has room for, in units of the letters' height."""
+    flat, used = _flat(text, int(4 * room)), 0.0
     for k, letter in enumerate(flat):
-        used += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-        if used > width:
-            return flat[: k - 1] + "…"
+        used += _breadth(letter)
+        if used > room:
+            return flat[: max(k - 1, 0)] + "…"
     return flat
+
+
+def _flat(text: str, letters: int) -> str:
+    return "".join(map(_visible, " ".join(text[: 4 * letters + 200].split())))
+
+
+def _breadth(letter: str) -> float:
+    """A careful guess: fonts differ."""
+    if unicodedata.east_asian_width(letter) in "WF":
+        return 1.05
+    if letter in "MW@%mw—…":
+        return 1.0
+    if letter in " .,:;'|!ijl":
+        return 0.36
+    return 0.76 if letter.isupper() else 0.64
 
 
 class Scale(NamedTuple):
