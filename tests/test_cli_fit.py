@@ -77,8 +77,7 @@ def test_the_page_is_made_and_made_again(toy, tmp_path):
     assert toy("report", "run")[:2] == (0, "run/report.html\n")
     assert (tmp_path / "run/report.html").is_file()
     code, _, err = toy("report", "toy.csv")
-    assert code in (1, 2)
-    assert one_line(err)
+    assert (code, err) == (2, "dilutron: toy.csv is not a run of `dilutron fit`: toy.csv/run.json is missing.\n")
 
 
 def test_a_page_that_fails_loses_no_run(toy, tmp_path, monkeypatch):
@@ -104,6 +103,17 @@ def test_json_for_scripts(toy):
     code, out, _ = toy("compare-methods", "toy.csv", "--label", "class", "--id", "sample", "--folds", "2", "--json")
     assert code == 0
     assert [row["method"] for row in json.loads(out)] == ["ep", "vamp", "amp", "r1bcs"]
+
+
+def test_a_fit_to_noise_says_that_it_is_none(dilutron, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{label},{','.join(map(str, row))}" for label, row in zip("uv" * 20, rng.normal(size=(40, 3)), strict=True)
+    ]
+    (tmp_path / "noise.csv").write_text("\n".join(["y,a,b,c", *lines]))
+    code, out, _ = dilutron("fit", "noise.csv", "--label", "y", "--expect", "1", "--folds", "2", "--out", "run")
+    assert code == 0
+    assert "That is no better than chance: do not rely on these features." in out
 
 
 def test_methods_in_a_table(toy):

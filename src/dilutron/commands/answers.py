@@ -99,6 +99,8 @@ def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="As `dilutron
     Example:
       dilutron report run/
     """  # noqa: D301
+    if not (run / "run.json").is_file():
+        stop(f"{run} is not a run of `dilutron fit`: {run / 'run.json'} is missing.")
     with one_line_errors():
         try:
             from dilutron.report import write
@@ -198,9 +200,13 @@ def _say(answer: Any, out: Path, page: Path | None, fdr: float) -> None:
 def _held_out_words(scores: dict[str, Any] | None) -> list[str]:
     if scores is None:
         return ["No row was held out: how good predictions are is not known."]
+    # As on the page: where classes are unequal, an AUC above one half is something, too.
+    guesses = (("accuracy", scores["majority"]), ("auc", 0.5))
+    chance = all(scores[key] <= guess + 2.0 * (scores[f"{key}_se"] or 0.0) for key, guess in guesses)
     return [
         f"Rows held out in {scores['folds']} folds: {scores['accuracy']:.1%} right (± {scores['accuracy_se']:.1%}), "
-        f"AUC {scores['auc']:.3f}; naming the largest class always would get {scores['majority']:.1%}."
+        f"AUC {scores['auc']:.3f}; naming the largest class always would get {scores['majority']:.1%}.",
+        *(["That is no better than chance: do not rely on these features."] if chance else []),
     ]
 
 
