@@ -19,6 +19,16 @@ def blocks(seed, *, n_rows=80, n_blocks=12, size=4, shared=0.95):
     return X, np.where(field > 0, 1.0, -1.0) * np.where(rng.random(n_rows) < ETA, 1.0, -1.0), weights
 
 
+def test_groups_of_one_can_be_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5))
+    model = EPClassifier(rho=0.3).fit(X, X[:, 0] > 0.0)
+    assert model.feature_groups(X, X[:, 0] > 0.0, min_size=2) == ()
+    X[:, 4] = X[:, 0] + 0.1 * X[:, 4]
+    (group,) = model.fit(X, X[:, 0] > 0.0).feature_groups(X, X[:, 0] > 0.0, min_size=2)
+    assert set(group.members.tolist()) == {0, 4}
+
+
 def test_clusters_gather_around_the_most_probable():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 200))

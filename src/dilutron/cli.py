@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 try:
     import typer
@@ -19,6 +19,8 @@ except ModuleNotFoundError as missing:
     print(f"dilutron: the command line needs {missing.name}: pip install 'dilutron[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
+from dilutron.commands import COMMANDS
+from dilutron.commands.saying import stop
 from dilutron.experiments import paper
 from dilutron.experiments.cluster import cluster
 from dilutron.experiments.runner import FAILURES, Progress, WorkersError, processes, run
@@ -43,12 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     app(arguments, prog_name="dilutron")
 
 
-def stop(message: str, code: int = 2) -> NoReturn:
-    """End with one line on standard error: 2 for what was asked for, 1 for what happened on the way."""
-    typer.echo(f"dilutron: {' '.join(message.split())}", err=True)
-    raise typer.Exit(code)
-
-
 def _version(asked: bool) -> None:
     if asked:
         from dilutron import __version__
@@ -62,6 +58,10 @@ def dilutron(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
 ) -> None:
     """Sparse Bayesian classification by expectation propagation."""
+
+
+for command in COMMANDS:
+    app.command()(command)
 
 
 @app.command()

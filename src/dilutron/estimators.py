@@ -150,7 +150,14 @@ class EPClassifier(SparseClassifier):
         return self._fit(X, y, sample_weight)
 
     def feature_groups(
-        self, X: Any, y: Any, sample_weight: Any = None, *, correlation: float = 0.7, n_groups: int = 20
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        correlation: float = 0.7,
+        n_groups: int = 20,
+        min_size: int = 1,
     ) -> tuple[FeatureGroup, ...]:
         """Groups of correlated features, each with the probability that at least one member matters.
 
@@ -166,6 +173,8 @@ class EPClassifier(SparseClassifier):
             Absolute correlation with the group's first member from which a feature belongs to it.
         n_groups : int
             At most so many, from the most probable feature on.
+        min_size : int
+            Groups of fewer members are left out, and cost nothing.
 
         Returns
         -------
@@ -174,13 +183,16 @@ class EPClassifier(SparseClassifier):
         """
         check_is_fitted(self)
         share(correlation=correlation)
-        whole(n_groups=n_groups)
+        whole(n_groups=n_groups, min_size=min_size)
         X, y, copies = self._checked(X, y, sample_weight, reset=False)
         heard, codes, wish = copies > 0.0, self._codes(y), self._wish()
         if np.any(codes[heard] < 0):
             raise ValueError(f"y holds labels that were not in the fit, whose classes are {self.classes_.tolist()}")
         tables = self._tables(X[heard], codes[heard], copies[heard])
         found = clusters(X[heard], copies[heard], self._any_class(self.inclusion_proba_), correlation, n_groups)
+        found = [cluster for cluster in found if cluster.members.size >= min_size]
+        if not found:
+            return ()
         each = [joint_inclusion(table, wish, fit, found) for table, fit in zip(tables, self.fits_, strict=True)]
         before = self._any_class(np.array([joint_prior(fit, found) for fit in self.fits_]))
         names, inclusion = self._posteriors()[0].names, self._any_class(np.array(each))

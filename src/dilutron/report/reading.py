@@ -1,0 +1,245 @@
+"""A run folder as values. Nothing is computed here, and every string is as it came."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from dilutron.special import Vector
+
+T = TypeVar("T")
+Row = dict[str, str]
+
+
+class Feature(NamedTuple):
+    """A row of features.csv. `target` is the class it speaks of, empty where there are two classes only."""
+
+    name: str
+    target: str
+    inclusion: float
+    coefficient: float
+    low: float
+    high: float
+    standardized: float
+    standardized_low: float
+    standardized_high: float
+    group: str
+
+
+class Group(NamedTuple):
+    """A row of groups.csv."""
+
+    number: str
+    inclusion: float
+    prior: float
+    correlation: float
+    n_members: int
+    members: str
+
+
+class Label(NamedTuple):
+    """A row of labels.csv."""
+
+    row: int
+    id: str
+    given: str
+    suggested: str
+    error: float
+    suspect: bool
+
+
+class Mark(NamedTuple):
+    """A row of trace.csv."""
+
+    target: str
+    iteration: int
+    stage: str
+    mismatch: float
+
+
+class Tried(NamedTuple):
+    """An expected size on the path, and its weight in the average."""
+
+    target: str
+    size: float
+    weight: float
+    status: str
+
+
+class Predictions(NamedTuple):
+    """predictions.csv: what a fit that had not seen a row said of it. `probability` has shape (rows, classes)."""
+
+    given: tuple[str, ...]
+    predicted: tuple[str, ...]
+    probability: Vector
+
+
+class Correlations(NamedTuple):
+    """correlations.csv."""
+
+    names: tuple[str, ...]
+    values: Vector
+
+
+class RunFolder(NamedTuple):
+    """All that a page is made of."""
+
+    facts: dict[str, Any]
+    features: list[Feature]
+    groups: list[Group]
+    labels: list[Label]
+    predictions: Predictions | None
+    trace: list[Mark]
+    path: list[Tried]
+    correlations: Correlations | None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Of the file that was fitted."""
+        return dict(self.facts["data"])
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """Of the fit."""
+        return dict(self.facts["result"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Of the estimator."""
+        return dict(self.facts["settings"])
+
+    @property
+    def held_out(self) -> dict[str, Any] | None:
+        """How good predictions of unseen rows were, where that was measured."""
+        found = self.facts.get("held_out")
+        return dict(found) if found else None
+
+    @property
+    def classes(self) -> list[str]:
+        """Their names; of two, positive coefficients speak for the second."""
+        return [str(name) for name in self.facts["classes"]]
+
+    @property
+    def counts(self) -> list[int]:
+        """Rows of each class."""
+        return [int(self.facts["counts"][name]) for name in self.classes]
+
+
+def read(folder: str | os.PathLike[str]) -> RunFolder:
+    """What lies in a run folder; `run.json` and `features.csv` must be there, a picture is left out for each other."""
+    place = Path(folder)
+    facts = _facts(place / "run.json")
+    if not (place / "features.csv").is_file():
+        raise ValueError(f"{place} is not a run folder: features.csv is missing.")
+    try:
+        path = list(_path(facts["result"].get("path") or [], [str(name) for name in facts["classes"]]))
+        return RunFolder(
+            facts,
+            _rows(place / "features.csv", _feature),
+            _rows(place / "groups.csv", _group),
+            _rows(place / "labels.csv", _label),
+            _predictions(place / "predictions.csv", [str(name) for name in facts["classes"]]),
+            _rows(place / "trace.csv", _mark),
+            path,
+            _correlations(place / "correlations.csv"),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{place / 'run.json'} cannot be read: {type(error).__name__} {error}") from error
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path.parent} is not a run folder: {path.name} is missing.") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged and cannot be read: {error}") from error
+    wanted = {"data", "classes", "counts", "settings", "result"}
+    if not isinstance(facts, dict) or not wanted <= facts.keys():
+        raise ValueError(f"{path} does not describe a run: it must hold {', '.join(sorted(wanted))}.")
+    return facts
+
+
+def _rows(path: Path, make: Callable[[Row], T]) -> list[T]:
+    """Every row of a file, none where there is no file."""
+    if not path.is_file():
+        return []
+    made = []
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        for row in reader:
+            try:
+                made.append(make(row))
+            except (KeyError, TypeError, ValueError) as error:
+                what = f"{type(error).__name__} {error}"
+                raise ValueError(f"{path}, line {reader.line_num}, cannot be read: {what}") from error
+    return made
+
+
+def _feature(row: Row) -> Feature:
+    numbers = {name: _number(row[name]) for name in Feature._fields[2:-1]}
+    return Feature(name=row["feature"], target=row.get("class") or "", group=row["group"], **numbers)
+
+
+def _group(row: Row) -> Group:
+    inclusion, prior, correlation = (_number(row[name]) for name in ("inclusion", "prior", "correlation"))
+    return Group(row["group"], inclusion, prior, correlation, int(row["n_members"]), row["members"])
+
+
+def _label(row: Row) -> Label:
+    suspect = row["suspect"].strip().lower() == "true"
+    error = _number(row["error_probability"])
+    return Label(int(row["row"]), row["id"], row["given"], row["suggested"], error, suspect)
+
+
+def _mark(row: Row) -> Mark:
+    return Mark(row.get("class") or "", int(row["iteration"]), row["stage"], _number(row["mismatch"]))
+
+
+def _predictions(path: Path, classes: list[str]) -> Predictions | None:
+    columns = [f"p({name})" for name in classes]
+    rows = _rows(
+        path, lambda row: (row["given"], row["predicted"], [_number(row[column]) for column in columns])
+    )  # fmt: skip
+    if not rows:
+        return None
+    given, predicted, probability = zip(*rows, strict=True)
+    return Predictions(given, predicted, np.array(probability))
+
+
+def _correlations(path: Path) -> Correlations | None:
+    if not path.is_file():
+        return None
+    with open(path, encoding="utf-8", newline="") as file:
+        names, *rows = list(csv.reader(file)) or [[]]
+    if names and len(rows) and len(rows[0]) == len(names) and names[0] == "" and len(rows) == len(names) - 1:
+        names, rows = names[1:], [row[1:] for row in rows]  # with a first column of names
+    try:
+        values = np.array([[_number(cell) for cell in row] for row in rows])
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if values.shape != (len(names), len(names)):
+        raise ValueError(f"{path} must be square, with a header of names.")
+    return Correlations(tuple(names), values) if names else None
+
+
+def _path(rows: list[Any], classes: list[str]) -> Iterator[Tried]:
+    """The path, or one for each class."""
+    for k, row in enumerate(rows):
+        if isinstance(row, list):
+            yield from (one._replace(target=classes[k]) for one in _path(row, classes))
+        else:
+            target = str(row.get("class", ""))
+            yield Tried(target, _number(row["size"]), _number(row["weight"]), str(row["status"]))
+
+
+def _number(text: Any) -> float:
+    """A number, NaN for an empty cell."""
+    return math.nan if text is None or text == "" else float(text)
