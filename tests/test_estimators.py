@@ -207,6 +207,45 @@ def test_suspect_labels_are_the_turned_ones():
     assert EPClassifier(eta=1.0).fit(table, words).suspect_labels(0.5).rows.size == 0
 
 
+def noisy(share, n_rows=800, seed=0):
+    """Ten columns that all matter, and this share of the labels turned over."""
+    rng = np.random.default_rng(seed)
+    table = rng.standard_normal((n_rows, 10))
+    labels = table @ rng.standard_normal(10) > 0
+    wrong = rng.random(n_rows) < share
+    return table, labels != wrong, wrong
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+def test_the_share_of_right_labels_is_learned(share):
+    table, labels, wrong = noisy(share)
+    model = EPClassifier().fit(table, labels)
+    assert model.eta_ == pytest.approx(1 - wrong.mean(), abs=0.04)
+    assert model.label_error_proba_.sum() == pytest.approx(wrong.sum(), abs=0.04 * len(wrong))
+
+
+def test_a_tighter_tolerance_is_the_same_model():
+    table, labels, _ = noisy(0.1, n_rows=400)
+    loose, tight = (EPClassifier(tol=tol).fit(table, labels) for tol in (1e-3, 1e-5))
+    assert loose.beta_ == pytest.approx(tight.beta_)
+    assert loose.log_evidence_ == pytest.approx(tight.log_evidence_, abs=0.5)
+
+
+def test_a_warm_start_on_another_table_ends_where_a_cold_one_does():
+    model = EPClassifier(warm_start=True).fit(*noisy(0.0, n_rows=200)[:2])
+    table, labels, _ = noisy(0.3, n_rows=200, seed=1)
+    warm, cold = model.fit(table, labels).predict_proba(table), EPClassifier().fit(table, labels).predict_proba(table)
+    np.testing.assert_allclose(warm, cold, atol=0.03)
+
+
+def test_classes_that_share_their_features_are_not_counted_twice():
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((300, 12))
+    model = EPClassifier().fit(table, np.digitize(table[:, 4], [-0.5, 0.5]))
+    assert model.n_features_likely_ <= 5
+    assert 4 in model.selected()
+
+
 def test_suspects_by_number_and_what_to_do_where_none_is():
     suspects = MODEL.suspect_labels(n_labels=7)
     assert suspects.rows.tolist() == np.argsort(-MODEL.label_error_proba_, kind="stable")[:7].tolist()

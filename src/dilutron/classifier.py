@@ -360,7 +360,9 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return effective_size(self._any_class(np.abs(self.coef_standardized_)))
-        return int(np.clip(round(sum(known)), 1, self.n_features_in_))
+        each = np.atleast_2d(self.inclusion_proba_)
+        distinct = each.max(axis=0).sum() / each.sum()  # classes may share their features
+        return int(np.clip(round(sum(known) * distinct), 1, self.n_features_in_))
 
     def _any_class(self, values: Vector) -> Vector:
         """Of each feature, the value of the class where it is largest."""

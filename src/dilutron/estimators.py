@@ -54,7 +54,7 @@ class EPClassifier(SparseClassifier):
     max_iter : int
         Iterations at most for each expected size.
     warm_start : bool
-        Begin at the last fit where it was of the same table.
+        Begin at the last fit where it was of the same shape.
     verbose : bool
         Print a line for every expected size.
     random_state : int, RandomState or None
@@ -79,7 +79,8 @@ class EPClassifier(SparseClassifier):
         Averaged over the expected sizes.
     sharpness_ : float, or array of shape (n_classes,)
         Factor of the predicted fields in `predict_proba`, where beta is "auto": from labels that were left out. With
-        few labels and many weak features predictions would else be shy. The order of the rows does not depend on it.
+        few labels and many weak features predictions would else be shy. Under one posterior
+        the order of the rows does not depend on it.
     path_ : tuple of Tried, or one such tuple for each class
         Expected size, score, weight, log evidence and status of all that were tried.
     n_iter_ : int

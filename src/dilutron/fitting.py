@@ -29,14 +29,15 @@ SPREAD = np.log(10.0)  # standard deviation of that belief in the log of the siz
 CLOSE = 1.25  # ratio of sizes below which no further one is put between
 HEAVY = 0.5  # weight of one size from which its neighbourhood is looked at more closely
 HARDER = 10.0  # step of a learned beta
-TRIAL = 50  # iterations for it
+TRIAL, TRIAL_TOL = 50, 1e-3  # iterations for it where features outnumber rows and they are dear, and their tolerance
 WORTH = 1.0  # nats of evidence that each step must bring
 STRONG = 5.0  # nats that all of them must: soft labels are safe, hard ones must be proven
 DROP = 8.0  # nats below the best at which the path ends
 LOST = 2  # sizes in a row without convergence after which it ends, too
 FAINT = 1e-3  # shares below this are left out of an average
 
-LOOSE = 10.0  # tolerance of learned values, in units of that of the moments
+LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
+PART = 0.5  # but a learned eta must be right to this part of one label
 TINY = 1e-12  # smallest probability of a label that is left out
 NEAR = 1e-6  # relative difference of two densities that are one
 
@@ -207,7 +208,7 @@ class Fit:
 
     def at_rest(self, tol: float) -> bool:
         """True where all moments match. Learned values may still drift, as eta and beta do where labels are few."""
-        return all(p.status is Status.CONVERGED or p.mismatch <= tol for _, p in self.shares)
+        return all(_at_rest(posterior, tol) for _, posterior in self.shares)
 
     def probability(self, rows: Vector) -> Vector:
         """Of the label +1 for new rows."""
@@ -259,8 +260,6 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     if not np.any(heard):
         raise ValueError("X has constant columns only, and without an intercept they tell nothing of the labels.")
     start = start if _fits(start, problem, wish) else None
-    if start is not None and "beta" in wish.learn:
-        wish = replace(wish, beta=start.best.labels.beta)  # what has been proven need not be proven again
     solve_at = partial(_solved, problem, table.copies[heard], wish, say=tell or (lambda words: None))
     nearby = partial(_nearby, start)
     if wish.density is not None:
@@ -276,8 +275,8 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
 def _sharpness(shares: Sequence[Share], copies: Vector) -> float:
     """The factor of all predicted fields under which the labels, each left out in turn, are the most probable.
 
-    Soft labels and many weak features make predictions shy; the order of the rows is not changed by it. Its log has a
-    standard normal prior: with few labels it stays near 1.
+    Soft labels and many weak features make predictions shy. Under one posterior the order of the rows stays as it was.
+    The factor's log has a standard normal prior: with few labels it stays near 1.
     """
     parts = []
     for weight, posterior in shares:
@@ -300,22 +299,21 @@ def rows_of(problem: Problem, which: Any) -> Problem:
 
 
 class Point(NamedTuple):
-    """A density on the path, the posterior there, its score, and the log prior of the size."""
+    """A density on the path, the posterior there, its score, the log prior of the size, and whether it is at rest.
+
+    Only then is its score comparable. Learned values may still move.
+    """
 
     density: float
     posterior: Posterior
     score: float
     log_prior: float
+    good: bool
 
     @property
     def total(self) -> float:
         """What counts: the score is of the labels, the prior of the size."""
         return self.score + self.log_prior
-
-    @property
-    def good(self) -> bool:
-        """True where it converged: only then is its score comparable."""
-        return self.posterior.status is Status.CONVERGED
 
 
 Path = list[Point]
@@ -329,10 +327,15 @@ def _path(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callab
     densities = path_densities(table.X.shape[1])
     path = _descent(densities, wish, solve_at, score, nearby)
     soft = path[_top(path)].posterior
-    beta = _hardened(soft, wish, solve_at).labels.beta
+    hardened = _hardened(soft, wish, solve_at)
+    beta = hardened.labels.beta
     if beta != soft.labels.beta:
-        solve_at = partial(solve_at, beta=beta)
-        path = _descent(densities, wish, solve_at, score, nearby)
+        harder = partial(solve_at, beta=beta)
+        hard = _descent(densities, wish, harder, score, nearby, hardened)
+        if _known(hard[_top(hard)].posterior.log_evidence) > _known(soft.log_evidence):
+            path, solve_at = hard, harder
+        else:
+            beta = soft.labels.beta
     if wish.criterion != "cv":
         return _refined(path, wish, solve_at, score)
     scores = _held_out(table, replace(wish, beta=beta), np.array([point.density for point in path]))
@@ -346,11 +349,11 @@ def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterio
 def _hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> Posterior:
     """Where beta is learned: with labels as hard as the evidence likes best, if it likes them much better than soft."""
     best = posterior
-    while "beta" in wish.learn and best.status is Status.CONVERGED:
-        trial = {"beta": HARDER * best.labels.beta, "max_iter": min(TRIAL, wish.max_iter)}
+    while "beta" in wish.learn and _at_rest(best, wish.tol):
+        trial = {"beta": HARDER * best.labels.beta, "trial": True}
         harder = solve_at(best.weights.rho, best, **trial)
         gain = _known(harder.log_evidence) - _known(best.log_evidence)
-        if not gain > WORTH or harder.status is not Status.CONVERGED:
+        if not gain > WORTH or not _at_rest(harder, max(wish.tol, TRIAL_TOL)):
             break
         best = harder
     return best if _known(best.log_evidence) > _known(posterior.log_evidence) + STRONG else posterior
@@ -370,7 +373,7 @@ def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior
         for i in gaps:
             density = float(np.sqrt(path[i].density * path[i + 1].density))
             posterior = solve_at(_with_odds(density, wish.odds), None, path[top].posterior)
-            path = [*path[: i + 1], _point(density, posterior, score), *path[i + 1 :]]
+            path = [*path[: i + 1], _point(density, posterior, score, wish.tol), *path[i + 1 :]]
 
 
 def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
@@ -411,6 +414,7 @@ def _descent(
     solve_at: Solve,
     score: Callable[[Posterior], float],
     nearby: Callable[..., Posterior | None] = lambda density: None,
+    warm: Posterior | None = None,
 ) -> Path:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
 
@@ -418,11 +422,11 @@ def _descent(
     convergence: it is then sparser than the data allow.
     """
     path: Path = []
-    best, lost, warm = -np.inf, 0, None
+    best, lost = -np.inf, 0
     for density in densities:
         rho = _with_odds(density, wish.odds)
         posterior = solve_at(rho, nearby(rho), warm)
-        path.append(_point(float(density), posterior, score))
+        path.append(_point(float(density), posterior, score, wish.tol))
         good = path[-1].good
         lost = 0 if good else lost + 1
         best = max(best, path[-1].score) if good else best
@@ -432,10 +436,15 @@ def _descent(
     return path
 
 
-def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float]) -> Point:
+def _at_rest(posterior: Posterior, tol: float) -> bool:
+    return bool(posterior.status is Status.CONVERGED or posterior.mismatch <= tol)
+
+
+def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float], tol: float) -> Point:
     assert posterior.flip is not None  # all methods that take a density know of wrong labels
     n_rows, n_features = np.sum(np.broadcast_to(posterior.labels.copies, posterior.flip.shape)), posterior.mean.size
-    return Point(density, posterior, score(posterior), log_prior(density * n_features, float(n_rows), n_features))
+    prior = log_prior(density * n_features, float(n_rows), n_features)
+    return Point(density, posterior, score(posterior), prior, _at_rest(posterior, tol))
 
 
 def log_prior(size: float, n_rows: float, n_features: int) -> float:
@@ -516,7 +525,7 @@ def _solved(
     other: Posterior | None = None,
     *,
     beta: float | None = None,
-    max_iter: int | None = None,
+    trial: bool = False,
     say: Say,
 ) -> Posterior:
     """At a density, begun at one of the same density or at another: at its sites and its learned eta and lambda."""
@@ -524,8 +533,11 @@ def _solved(
     learned = {} if start is None else {**vars(start.weights), **vars(start.labels)}
     eta, lam = (learned[name] if learned and name in learn else getattr(wish, name) for name in ("eta", "lam"))
     labels = RobustProbit(eta, beta or wish.beta, 1.0 if _all_once(copies) else copies, COUNTS)
-    bounded = replace(wish, max_iter=max_iter or wish.max_iter)
-    posterior = _run(problem, SpikeSlab(density, lam), labels, bounded, learn, start)
+    if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
+        n_patterns, n_features = problem.X.shape
+        spent = wish.max_iter if n_patterns >= n_features else min(wish.max_iter, TRIAL)
+        wish = replace(wish, tol=max(wish.tol, TRIAL_TOL), max_iter=spent)
+    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
     size = float(np.sum(np.broadcast_to(density, problem.X.shape[1])))
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
     say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
@@ -551,7 +563,8 @@ def solved_with(problem: Problem, copies: Vector, wish: Wish, learned: Posterior
 def _run(
     problem: Problem, weights: Prior, labels: Prior, wish: Wish, learn: tuple[str, ...], warm: Posterior | None
 ) -> Posterior:
-    wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": LOOSE * wish.tol}
+    learn_tol = min(LOOSE * wish.tol, PART / len(problem.labels))
+    wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
     kind = OPTIONS[wish.method]
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})

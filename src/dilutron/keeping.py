@@ -15,7 +15,7 @@ from dilutron.fitting import Fit, Share, Tried, kept
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
 
-FORMAT = 1
+FORMAT = 2
 FACTS = "estimator.json"
 LABELS = "biufU"  # kinds of arrays that are kept as they are; objects only where all are strings
 PLAIN = (bool, int, str, type(None))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ FACTS = "run.json"
 LEVEL = 0.9  # of the intervals
 GROUPS = 20  # at most: for each, EP is solved again
 MEMBERS = 50  # of a group that are named
+NAMED = 5  # files that an error lists
 HEAT = 30  # features in the table of correlations
 METHODS = {
     "ep": EPClassifier,
@@ -276,8 +278,15 @@ def check_place(folder: str | os.PathLike[str], force: bool) -> None:
     if target.exists() and not target.is_dir():
         raise RunError(f"{target} is a file: choose another folder.")
     if target.is_dir() and any(target.iterdir()):
-        if not (target / FACTS).is_file():
+        if not _is_run(target):
             raise RunError(f"{target} exists and is no run: choose another folder.")
+        strange = [name for name in _files(target) if not any(fnmatchcase(name, ours) for ours in WRITTEN)]
+        if strange:
+            more = f" and {len(strange) - NAMED} more" if len(strange) > NAMED else ""
+            raise RunError(
+                f"{target} holds files that no run writes, {', '.join(map(repr, strange[:NAMED]))}{more}: move them "
+                "away, or choose another folder."
+            )
         if not force:
             raise RunError(f"{target} holds a run already: choose another folder, or --force to replace it.")
     above = next(parent for parent in target.absolute().parents if parent.exists())
@@ -288,17 +297,37 @@ def check_place(folder: str | os.PathLike[str], force: bool) -> None:
         raise RunError(f"{target} cannot be written: {error.strerror}: choose another folder.") from error
 
 
+def _is_run(folder: Path) -> bool:
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(facts, dict) and "dilutron" in facts and (folder / "model").is_dir()
+
+
+def _files(folder: Path) -> list[str]:
+    """All that is there but folders, which are looked into; links count as files, wherever they lead."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(path.relative_to(folder).as_posix() for path in found)
+
+
 def write(answer: Answer, folder: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Keep an answer in a folder, whole or not at all."""
     check_place(folder, force)
     with whole_folder(folder, FACTS, "run") as new:
         for name, rows in answer.tables.items():
-            header = COLUMNS.get(name) or list(rows[0])
-            write_csv(new / f"{name}.csv", ["class", *header] if rows and "class" in rows[0] else header, rows)
+            write_csv(new / f"{name}.csv", _header(name, rows), rows)
         answer.model.save(new / "model")
         (new / "log.txt").write_text("".join(f"{line}\n" for line in answer.log), encoding="utf-8")
         (new / FACTS).write_text(json.dumps(answer.facts, indent=1, allow_nan=False), encoding="utf-8")
     return Path(folder)
+
+
+def _header(name: str, rows: Sequence[Row]) -> list[str]:
+    """Of a table of the contract, with the class first where there are three or more; of others, what they hold."""
+    if name not in COLUMNS:
+        return list(rows[0])
+    return ["class", *COLUMNS[name]] if rows and "class" in rows[0] else COLUMNS[name]
 
 
 def write_csv(place: Path, header: Sequence[str], rows: Iterable[Row]) -> None:
@@ -316,6 +345,10 @@ COLUMNS = {
     "labels": ["row", "id", "given", "suggested", "error_probability", "suspect"],
     "trace": ["iteration", "stage", "mismatch"],
 }
+WRITTEN = (  # patterns of all that a run's folder holds: where anything else is, it is not replaced
+    *(f"{name}.csv" for name in (*COLUMNS, "correlations", "predictions", "medians")),
+    *(FACTS, "log.txt", "report.html", "model/*.json", "model/posterior-*/*"),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -192,20 +192,22 @@ def _row_of(sheet: Sheet, label: str) -> str:
 
 
 def _text_sheet(file: Path, columns: Columns) -> Sheet:
-    """Numbers are read as numbers; only where that fails are they read as texts, to find out where and why."""
+    """Numbers are read as numbers; only where that fails are they read as texts, to find out where and why.
+
+    Columns that are left out are read too, as texts: polars counts the values of a row only where all are read.
+    """
     import polars as pl
 
     source = _source(file)
     header, separator = _header(file, source)
     parts = _parts(file, header, columns)
-    chosen = set(parts.wanted)
-    places = [i for i, name in enumerate(header) if name in chosen]
+    features = set(parts.features or ())
     # Names are ours: polars reads a quote within a name otherwise.
     options: dict[str, Any] = {"has_header": False, "skip_rows": 1, "separator": separator, "null_values": MISSING}
 
     def frame(kind: Any) -> pl.DataFrame:
-        schema = {name: pl.String if name in (parts.label, parts.id) else kind for name in header}
-        return pl.read_csv(source, schema=schema, columns=places, **options)
+        schema = {name: kind if name in features else pl.String for name in header}
+        return pl.read_csv(source, schema=schema, **options)
 
     try:
         found = frame(pl.Float64)
@@ -217,10 +219,10 @@ def _text_sheet(file: Path, columns: Columns) -> Sheet:
         except pl.exceptions.PolarsError:
             said = str(error).splitlines()[0]
             raise TableError(f"{file} cannot be read as a table, is a quote left open? polars: {said}") from error
-    if found[next(name for name in reversed(header) if name in chosen)].null_count():
+    if found[header[-1]].null_count():
         _check_widths(file, source, header, separator)  # a row that is too short has no missing values: it is wrong
         found = _trimmed(found)
-    return _sheet(file, found, parts, _ignored(header, parts))
+    return _sheet(file, found.select(parts.wanted), parts, _ignored(header, parts))
 
 
 def _trimmed(frame: pl.DataFrame) -> pl.DataFrame:

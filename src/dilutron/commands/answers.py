@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,7 @@ from dilutron.loop import Status
 from dilutron.tables import Columns
 
 SHOWN = 10  # features and labels that are named; the files hold all
+LIKELY = 0.5  # inclusion probability from which a feature can be named, as on the page
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="CSV or TSV (also .gz), Parquet or h5ad; rows are samples.")]
 Label = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the classes.")]
@@ -178,8 +180,7 @@ def _say(answer: Any, out: Path, page: Path | None, fdr: float) -> None:
     """The answer in plain words."""
     facts, result = answer.facts, answer.facts["result"]
     likely, data = result["n_features_likely"], facts["data"]
-    many = "features matter" if likely > 1 else "features matters"
-    lines = [f"About {likely} of {data['n_features']} {many} for '{data['label']}'. The most probable:"]
+    lines = [f"{_how_many(answer)} The most probable:"]
     lines += [f"  {'probability':>11}  {'coefficient':>11}  feature"]
     for row in answer.features[: min(likely, SHOWN)]:
         of = f" ({row['class']})" if "class" in row else ""
@@ -197,15 +198,31 @@ def _say(answer: Any, out: Path, page: Path | None, fdr: float) -> None:
         typer.echo(safe(line))
 
 
+def _how_many(answer: Any) -> str:
+    """As on the page: of three or more classes, what can be named, as a sum over classes counts some twice."""
+    facts, total = answer.facts, answer.facts["data"]["n_features"]
+    label, likely = facts["data"]["label"], facts["result"]["n_features_likely"]
+    if len(facts["classes"]) == 2:
+        return f"About {likely} of {total} features {'matter' if likely > 1 else 'matters'} for '{label}'."
+    named = len({row["feature"] for row in answer.features if row["inclusion"] >= LIKELY})
+    return (
+        f"{named or 'None'} of {total} features can be named for '{label}': {'each' if named else 'none'} is more "
+        "likely than not to matter for telling at least one class from the others."
+    )
+
+
 def _held_out_words(scores: dict[str, Any] | None) -> list[str]:
     if scores is None:
         return ["No row was held out: how good predictions are is not known."]
     # As on the page: where classes are unequal, an AUC above one half is something, too.
     guesses = (("accuracy", scores["majority"]), ("auc", 0.5))
-    chance = all(scores[key] <= guess + 2.0 * (scores[f"{key}_se"] or 0.0) for key, guess in guesses)
+    # An error that is not known may be of any size.
+    errors = {key: math.inf if scores[f"{key}_se"] is None else scores[f"{key}_se"] for key, _ in guesses}
+    chance = all(scores[key] is None or scores[key] <= guess + 2.0 * errors[key] for key, guess in guesses)
+    area = "not known" if scores["auc"] is None else f"{scores['auc']:.3f}"
     return [
         f"Rows held out in {scores['folds']} folds: {scores['accuracy']:.1%} right (± {scores['accuracy_se']:.1%}), "
-        f"AUC {scores['auc']:.3f}; naming the largest class always would get {scores['majority']:.1%}.",
+        f"AUC {area}; naming the largest class always would get {scores['majority']:.1%}.",
         *(["That is no better than chance: do not rely on these features."] if chance else []),
     ]
 

@@ -158,6 +158,8 @@ def method(run: RunFolder) -> str:
     if held is not None:
         repeats = f", repeated {held['repeats']} times" if int(held.get("repeats") or 1) > 1 else ""
         said.append(f"Predictive performance was measured by {held['folds']}-fold cross-validation{repeats}.")
+        if data.get("n_imputed"):
+            said.append("Medians for missing values were taken over all samples, those held out included.")
     return " ".join(said)
 
 

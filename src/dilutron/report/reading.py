@@ -132,26 +132,53 @@ class RunFolder(NamedTuple):
         return [int(self.facts["counts"][name]) for name in self.classes]
 
 
+NUMBER = (int, float)
+NEEDED: dict[str, dict[str, Any]] = {  # entries of run.json without which there is no page
+    "data": {"file": str, "label": str, "n_rows": int, "n_features": int},
+    "result": {"status": str, "converged": bool, "n_features_likely": int},
+    "settings": {},
+    "counts": {},
+    "held_out": {"folds": int, "accuracy": NUMBER},
+}
+MAYBE: dict[str, dict[str, Any]] = {  # others that have a kind, where they are there and known
+    "data": {"n_imputed": int, "dropped": list},
+    "result": {"path": list},
+    "held_out": {"repeats": int, "accuracy_se": NUMBER, "auc": NUMBER, "auc_se": NUMBER, "log_loss": NUMBER}
+    | {"majority": NUMBER},
+}
+
+
 def read(folder: str | os.PathLike[str]) -> RunFolder:
     """What lies in a run folder; `run.json` and `features.csv` must be there, a picture is left out for each other."""
     place = Path(folder)
     facts = _facts(place / "run.json")
     if not (place / "features.csv").is_file():
         raise ValueError(f"{place} is not a run folder: features.csv is missing.")
+    classes = [str(name) for name in facts["classes"]]
     try:
-        path = list(_path(facts["result"].get("path") or [], [str(name) for name in facts["classes"]]))
-        return RunFolder(
-            facts,
-            _rows(place / "features.csv", _feature),
-            _rows(place / "groups.csv", _group),
-            _rows(place / "labels.csv", _label),
-            _predictions(place / "predictions.csv", [str(name) for name in facts["classes"]]),
-            _rows(place / "trace.csv", _mark),
-            path,
-            _correlations(place / "correlations.csv"),
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{place / 'run.json'} cannot be read: {type(error).__name__} {error}") from error
+        path = list(_path(facts["result"].get("path") or [], classes))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(place / "run.json", f"result, path: {type(error).__name__} {error}") from error
+    several = ["class"] if len(classes) > 2 else []
+    features = _rows(place / "features.csv", [*several, "feature", *Feature._fields[2:]], _feature)
+    if not features:
+        raise _damaged(place / "features.csv", "it has no rows")
+    return RunFolder(
+        facts,
+        features,
+        _rows(place / "groups.csv", ["group", *Group._fields[1:]], _group),
+        _rows(place / "labels.csv", ["row", "id", "given", "suggested", "error_probability", "suspect"], _label),
+        _predictions(place / "predictions.csv", classes),
+        _rows(place / "trace.csv", [*several, *Mark._fields[1:]], _mark),
+        path,
+        _correlations(place / "correlations.csv"),
+    )
+
+
+def _damaged(path: Path, what: str) -> ValueError:
+    """One line with the file, what is wrong with it, and what to do."""
+    what = " ".join(what.split())
+    return ValueError(f"{path} is damaged: {what}. Put it back as `dilutron fit` wrote it, or fit again.")
 
 
 def _facts(path: Path) -> dict[str, Any]:
@@ -160,27 +187,56 @@ def _facts(path: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise ValueError(f"{path.parent} is not a run folder: {path.name} is missing.") from error
     except ValueError as error:
-        raise ValueError(f"{path} is damaged and cannot be read: {error}") from error
+        raise _damaged(path, str(error)) from error
     wanted = {"data", "classes", "counts", "settings", "result"}
     if not isinstance(facts, dict) or not wanted <= facts.keys():
         raise ValueError(f"{path} does not describe a run: it must hold {', '.join(sorted(wanted))}.")
+    for part, entries in NEEDED.items():
+        if part == "held_out" and not facts.get(part):
+            continue  # nothing was
+        if not isinstance(facts[part], dict):
+            raise _damaged(path, f"{part} is not a table of names and values")
+        maybe = {key: kind for key, kind in MAYBE.get(part, {}).items() if facts[part].get(key) is not None}
+        _check(path, part, facts[part], entries | maybe)
+    if not isinstance(facts["classes"], list) or len(facts["classes"]) < 2:
+        raise _damaged(path, "classes must be two names or more")
+    _check(path, "counts", facts["counts"], {str(name): int for name in facts["classes"]})
+    if min(facts["data"]["n_rows"], facts["data"]["n_features"], *facts["counts"].values()) < 1:
+        raise _damaged(path, "n_rows, n_features and all counts must be 1 or more")
     return facts
 
 
-def _rows(path: Path, make: Callable[[Row], T]) -> list[T]:
+def _check(path: Path, part: str, found: dict[str, Any], kinds: dict[str, Any]) -> None:
+    for key, kind in kinds.items():
+        if not isinstance(found.get(key), kind):
+            raise _damaged(path, f"{part} has no good value for {key!r}")
+
+
+def _rows(path: Path, header: list[str], make: Callable[[Row], T]) -> list[T]:
     """Every row of a file, none where there is no file."""
     if not path.is_file():
         return []
-    made = []
+    made: list[T] = []
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        for row in reader:
-            try:
-                made.append(make(row))
-            except (KeyError, TypeError, ValueError) as error:
-                what = f"{type(error).__name__} {error}"
-                raise ValueError(f"{path}, line {reader.line_num}, cannot be read: {what}") from error
+        try:
+            absent = [name for name in header if name not in (reader.fieldnames or ())]
+            if absent:
+                raise _damaged(path, f"its header has no column {absent[0]!r}")
+            for row in reader:
+                made.append(_made(path, reader.line_num, row, make))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise _damaged(path, str(error)) from error
     return made
+
+
+def _made(path: Path, number: int, row: Row, make: Callable[[Row], T]) -> T:
+    if None in row or None in row.values():  # where csv puts what is too much, and what lacks
+        raise _damaged(path, f"line {number} and the header are not of one length")
+    try:
+        return make(row)
+    except ValueError as error:
+        raise _damaged(path, f"line {number}: {error}") from error
 
 
 def _feature(row: Row) -> Feature:
@@ -206,8 +262,10 @@ def _mark(row: Row) -> Mark:
 def _predictions(path: Path, classes: list[str]) -> Predictions | None:
     columns = [f"p({name})" for name in classes]
     rows = _rows(
-        path, lambda row: (row["given"], row["predicted"], [_number(row[column]) for column in columns])
-    )  # fmt: skip
+        path,
+        ["given", "predicted", *columns],
+        lambda row: (row["given"], row["predicted"], [_number(row[column]) for column in columns]),
+    )
     if not rows:
         return None
     given, predicted, probability = zip(*rows, strict=True)
@@ -217,16 +275,19 @@ def _predictions(path: Path, classes: list[str]) -> Predictions | None:
 def _correlations(path: Path) -> Correlations | None:
     if not path.is_file():
         return None
-    with open(path, encoding="utf-8", newline="") as file:
-        names, *rows = list(csv.reader(file)) or [[]]
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            names, *rows = list(csv.reader(file)) or [[]]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise _damaged(path, str(error)) from error
     if names and len(rows) and len(rows[0]) == len(names) and names[0] == "" and len(rows) == len(names) - 1:
         names, rows = names[1:], [row[1:] for row in rows]  # with a first column of names
     try:
         values = np.array([[_number(cell) for cell in row] for row in rows])
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        raise _damaged(path, str(error)) from error
     if values.shape != (len(names), len(names)):
-        raise ValueError(f"{path} must be square, with a header of names.")
+        raise _damaged(path, "it must be square, with a header of names")
     return Correlations(tuple(names), values) if names else None
 
 

@@ -155,17 +155,15 @@ def _features(run: RunFolder) -> list[Markup]:
 def _how_many(run: RunFolder) -> Markup:
     """The number of features; of three or more classes, those that can be named, as the estimate counts some twice."""
     total = count(int(run.data["n_features"]), "feature")
-    if _fails(run):
-        return Markup(
-            "Maybe none: the model does not clearly predict unseen samples. If there are any, it expects about"
-            " <strong>{}</strong> of the {} to matter."
-        ).format(run.result["n_features_likely"], total)
+    doubt = "Maybe none: the model does not clearly predict unseen samples. If there are any, " if _fails(run) else ""
     if len(run.classes) > 2:
         return Markup(
-            "<strong>{}</strong> of the {} can be named: each is more likely than not to matter for telling at least"
+            "{}<strong>{}</strong> of the {} can be named: each is more likely than not to matter for telling at least"
             " one class from the others."
-        ).format(_distinct(run), total)
+        ).format(doubt, _distinct(run), total)
     size = int(run.result["n_features_likely"])
+    if doubt:
+        return Markup("{}it expects about <strong>{}</strong> of the {} to matter.").format(doubt, size, total)
     verb = "matters" if size == 1 else "matter"
     return Markup("By the model's estimate, about <strong>{}</strong> of the {} {} for this label.").format(
         size, total, verb
@@ -225,7 +223,7 @@ def _prediction(run: RunFolder) -> list[Markup]:
         Markup(
             "Samples that the model had not seen ({} folds) were given the right class in <strong>{}</strong> of cases"
             "{}. Always naming the larger class would be right in {}."
-        ).format(held["folds"], measured(held["accuracy"]), _give_or_take(held["accuracy_se"]), measured(_guess(run)))
+        ).format(held["folds"], measured(held["accuracy"]), _give_or_take(held.get("accuracy_se")), measured(_guess(run)))
     ]
     said.append(Markup(_BETTER[_better(run)]))
     if _known(held.get("auc")):
