@@ -159,7 +159,7 @@ def _word(gain: float, se: float) -> str:
 
 
 def main(instances: int, jobs: int) -> None:
-    """`instances` seeds, of the flips and of cleanlab's splits; the committed results have ten."""
+    """`instances` seeds, of the flips and of cleanlab's splits; each row says how many."""
     rows = summary(one_score_each(kept("label_errors", trial, tasks(instances), jobs)))
     if not rows:
         return
