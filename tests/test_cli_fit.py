@@ -16,6 +16,7 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 from dilutron import cli, runs
+from dilutron.commands import answers
 
 TOY = ("--rows", "80", "--features", "8", "--matter", "2", "--seed", "2")
 QUICK = ("--label", "class", "--id", "sample", "--expect", "2")
@@ -78,6 +79,48 @@ def test_the_page_is_made_and_made_again(toy, tmp_path):
     assert (tmp_path / "run/report.html").is_file()
     code, _, err = toy("report", "toy.csv")
     assert (code, err) == (2, "dilutron: toy.csv is not a run of `dilutron fit`: toy.csv/run.json is missing.\n")
+
+
+def test_damaged_runs_have_no_page(toy, tmp_path):
+    pytest.importorskip("dilutron.report")
+    assert toy("fit", "toy.csv", *QUICK, "--folds", "0", "--out", "run")[0] == 0
+    facts = json.loads((tmp_path / "run/run.json").read_text())
+    for name, text in (
+        ("features.csv", b"garbage"),
+        ("labels.csv", b"row,id\n1,\xe9\n"),
+        ("run.json", json.dumps(facts | {"data": {}}).encode()),
+    ):
+        before = (tmp_path / "run" / name).read_bytes()
+        (tmp_path / "run" / name).write_bytes(text)
+        code, out, err = toy("report", "run")
+        assert (code, out) == (2, "")
+        assert one_line(err)
+        assert err.startswith(f"dilutron: run/{name} is damaged: ")
+        (tmp_path / "run" / name).write_bytes(before)
+    assert toy("report", "run")[0] == 0
+
+
+def test_three_classes_count_no_feature_twice(dilutron, tmp_path):
+    x = np.random.default_rng(0).normal(size=(90, 2))
+    labels = np.array(["u", "v", "w"])[np.digitize(x[:, 0], [-0.5, 0.5])]
+    lines = [f"{label},{a},{b}" for label, (a, b) in zip(labels, x, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["y,a,b", *lines]))
+    code, out, _ = dilutron("fit", "t.csv", "--label", "y", "--expect", "1", "--folds", "2", "--out", "run")
+    assert code == 0
+    assert out.startswith(
+        "1 of 2 features can be named for 'y': each is more likely than not to matter for telling at least one class "
+        "from the others. The most probable:\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "chance"), [({}, False), ({"auc_se": None}, True), ({"auc": None, "auc_se": None}, True)]
+)
+def test_an_unknown_error_of_the_auc_is_no_small_one(changes, chance):
+    scores = {"folds": 5, "accuracy": 0.5, "accuracy_se": 0.1, "auc": 0.8, "auc_se": 0.01, "majority": 0.5} | changes
+    first, *more = answers._held_out_words(scores)
+    assert ("AUC not known" in first) == (scores["auc"] is None)
+    assert more == ["That is no better than chance: do not rely on these features."] * chance
 
 
 def test_a_page_that_fails_loses_no_run(toy, tmp_path, monkeypatch):

@@ -147,6 +147,13 @@ def test_the_method_says_what_was_done(tmp_path):
     assert "cross-validation." not in said.split("Method, ready to paste")[1]
 
 
+def test_the_method_says_that_medians_know_held_out_rows(tmp_path, plain):
+    words = "Medians for missing values were taken over all samples, those held out included."
+    assert words in page_of(tmp_path, told=changed(data__n_imputed=7)).said
+    assert words not in page_of(tmp_path, told=changed(data__n_imputed=7, held_out=None)).said
+    assert words not in plain.said
+
+
 @pytest.mark.parametrize(
     ("changes", "words", "verdict"),
     [
@@ -217,6 +224,15 @@ def test_three_classes(tmp_path):
     assert page.text.count('class="curve c2"') >= 3, "one line for each class"
     assert len(page.all("svg")) == 8
     assert not page.faults
+
+
+def test_three_classes_without_skill_count_no_feature_twice(tmp_path):
+    told = report_runs.facts(("a", "b", "c"))
+    told["result"]["n_features_likely"] = 33
+    told["held_out"] |= {"accuracy": 0.3, "auc": 0.5}
+    said = page_of(tmp_path, told=told).said
+    assert "Maybe none: the model does not clearly predict unseen samples. If there are any, 3 of the 20 feat" in said
+    assert "33 of the 20" not in said
 
 
 def test_strings_of_the_file_are_text_and_nothing_else(tmp_path):
@@ -290,9 +306,6 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"is not a run folder: run\.json is missing"):
         report.write(tmp_path)
     report_runs.write(tmp_path)
-    (tmp_path / "features.csv").write_text("feature,inclusion\na,b\n")
-    with pytest.raises(ValueError, match=r"features\.csv, line 2"):
-        report.write(tmp_path)
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
         report.write(tmp_path)
@@ -300,6 +313,61 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="does not describe a run"):
         report.write(tmp_path)
     assert not list(tmp_path.glob("*report*")), "nothing half-written"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data": {}}, "data has no good value for 'file'"),
+        ({"data": []}, "data is not a table of names and values"),
+        ({"data__n_rows": "many"}, "data has no good value for 'n_rows'"),
+        ({"data__n_features": 0}, "n_rows, n_features and all counts must be 1 or more"),
+        ({"result": {}}, "result has no good value for 'status'"),
+        ({"result__path": [{"size": 1.0}]}, "result, path: KeyError 'weight'"),
+        ({"result__path": [{"size": "x"}]}, "result, path: ValueError"),
+        ({"held_out": {"folds": 5}}, "held_out has no good value for 'accuracy'"),
+        ({"held_out__auc": "high"}, "held_out has no good value for 'auc'"),
+        ({"classes": ["normal"]}, "classes must be two names or more"),
+        ({"counts": {"normal": 60}}, "counts has no good value for 'tumour'"),
+    ],
+)
+def test_damaged_facts_are_one_line(tmp_path, changes, message):
+    report_runs.write(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(changed(**changes)))
+    refused(tmp_path, "run.json", message)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("features.csv", b"garbage", "its header has no column 'feature'"),
+        ("features.csv", b"", "its header has no column 'feature'"),
+        ("features.csv", ",".join(report_runs.FEATURES).encode(), "it has no rows"),
+        ("features.csv", ",".join(report_runs.FEATURES).encode() + b"\ng,1,2", "line 2 and the header are not of one"),
+        ("features.csv", ",".join(report_runs.FEATURES).encode() + b"\ng,x,2,3,4,5,6,7,", "line 2: could not convert"),
+        ("labels.csv", "row,id,given\n1,é,u\n".encode("latin-1"), "'utf-8' codec can't decode"),
+        ("labels.csv", b"row,id,given\n1,s,u\n", "its header has no column 'suggested'"),
+        ("groups.csv", b"garbage\n", "its header has no column 'group'"),
+        ("trace.csv", b"garbage\n", "its header has no column 'iteration'"),
+        ("predictions.csv", b"given,predicted,p(normal)\n", "its header has no column 'p(tumour)'"),
+        ("correlations.csv", b"a,b\n1,\xe9\n", "'utf-8' codec can't decode"),
+        ("correlations.csv", b"a,b\n1,0\n", "it must be square"),
+        ("run.json", b"\xe9", "'utf-8' codec can't decode"),
+    ],
+)
+def test_damaged_tables_are_one_line(tmp_path, name, text, message):
+    report_runs.write(tmp_path)
+    (tmp_path / name).write_bytes(text)
+    refused(tmp_path, name, message)
+
+
+def refused(folder, name, message):
+    """One line: the file, what is wrong, what to do."""
+    with pytest.raises(ValueError, match=re.escape(f"{folder / name} is damaged: {message}")) as error:
+        report.write(folder)
+    assert "\n" not in str(error.value)
+    assert str(error.value).endswith("Put it back as `dilutron fit` wrote it, or fit again.")
+    assert not list(folder.glob("*report*")), "nothing half-written"
 
 
 def test_paths_of_classes_in_lists(tmp_path):

@@ -268,9 +268,9 @@ def test_an_earlier_run_is_replaced_only_when_asked(answer, tmp_path):
     runs.write(answer, place)
     with pytest.raises(RunError, match="holds a run already: choose another folder, or --force to replace it"):
         runs.write(answer, place)
-    (place / "old").touch()
+    (place / "report.html").touch()
     runs.write(answer, place, force=True)
-    assert not (place / "old").exists()
+    assert not (place / "report.html").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -282,6 +282,43 @@ def test_what_is_no_run_is_left_alone(answer, tmp_path):
         with pytest.raises(RunError, match=message):
             runs.write(answer, tmp_path / name, force=True)
     assert (tmp_path / "mine/thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("text", ['{"name": "training"}', "[]", "{", '{"dilutron": "0.1.0"}'])
+def test_the_run_of_another_program_is_left_alone(answer, tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(RunError, match="exists and is no run: choose another folder"):
+        runs.write(answer, tmp_path, force=True)
+    assert (tmp_path / "run.json").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "model/notes.txt", "plots/one.png"])
+def test_a_run_with_other_files_in_it_is_left_alone(answer, tmp_path, name):
+    place = runs.write(answer, tmp_path / "run")
+    (place / name).parent.mkdir(exist_ok=True)
+    (place / name).touch()
+    with pytest.raises(RunError, match=f"run holds files that no run writes, '{name}': move them away, or choose"):
+        runs.write(answer, place, force=True)
+    assert (place / name).exists()
+
+
+def test_all_that_a_run_writes_is_known(tmp_path):
+    """Also of three classes, with medians: what is not known would stand in the way of --force."""
+    labels = np.array(["a", "b", "c"])[np.digitize(TRUTH.X[:, 0], [-0.5, 0.5])]
+    answer = runs.make(table(tmp_path / "data.csv", labels=labels), replace(REQUEST, folds=2, impute=True))
+    place = runs.write(answer, tmp_path / "run")
+    assert {"medians.csv", "predictions.csv"} <= {path.name for path in place.iterdir()}
+    runs.write(answer, place, force=True)
+
+
+def test_a_feature_may_be_named_class(tmp_path):
+    header = "id,y,class,x2,x3,x4,x5,x6,x7,x8"
+    answer = runs.make(table(tmp_path / "data.csv", header=header), replace(REQUEST, folds=0, impute=True))
+    place = runs.write(answer, tmp_path / "run")
+    names, *values = csv.reader((place / "correlations.csv").read_text().splitlines())
+    assert sorted(names) == sorted(header.split(",")[2:])
+    assert {len(row) for row in values} == {8}
+    assert next(iter(rows_of(place / "features.csv")[0])) == "feature"
 
 
 def test_nothing_is_half_written(answer, tmp_path, monkeypatch):

@@ -94,6 +94,26 @@ def test_columns_are_dropped_or_chosen_and_keep_their_order(tmp_path):
     assert sheet.labels is None
 
 
+@pytest.mark.parametrize(
+    ("columns", "row", "width"),
+    [
+        (Columns("lab", drop=("extra",)), "u,1,2", 3),
+        (Columns("lab", drop=("extra",)), "u,1,2,3,4,5", 6),
+        (Columns("lab", drop=("a",)), "u,1,2,3,4,5", 6),
+        (Columns(features=("a",)), "u,1,2", 3),
+        (Columns(features=("a",)), "u,1,2,x,", 5),
+    ],
+)
+def test_ragged_rows_are_refused_also_where_columns_are_left_out(tmp_path, columns, row, width):
+    said = line(tmp_path, f"lab,a,b,extra\nu,1,2,3\n{row}\nv,5,6,7\n", columns)
+    assert said == f": row 2 has {width} values and the header 4 names: mend that row, or the header."
+
+
+def test_a_column_that_is_left_out_may_have_gaps(tmp_path):
+    path = put(tmp_path, "lab,a,extra\nu,1,\nv,2,NA\nv,3,x\n\n")
+    assert tables.read(path, Columns("lab", drop=("extra",))).X.tolist() == [[1.0], [2.0], [3.0]]
+
+
 def test_row_names_without_a_name_are_ids(tmp_path):
     """As R and pandas write them: row numbers must not become a feature."""
     path = put(tmp_path, ',y,a\n"1",u,1\n"2",v,2\n')

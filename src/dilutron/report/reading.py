@@ -142,7 +142,7 @@ NEEDED: dict[str, dict[str, Any]] = {  # entries of run.json without which there
 }
 MAYBE: dict[str, dict[str, Any]] = {  # others that have a kind, where they are there and known
     "data": {"n_imputed": int, "dropped": list},
-    "result": {"path": list},
+    "result": {"path": list, "eta": (*NUMBER, list)},
     "held_out": {"repeats": int, "accuracy_se": NUMBER, "auc": NUMBER, "auc_se": NUMBER, "log_loss": NUMBER}
     | {"majority": NUMBER},
 }
@@ -201,7 +201,8 @@ def _facts(path: Path) -> dict[str, Any]:
     if not isinstance(facts["classes"], list) or len(facts["classes"]) < 2:
         raise _damaged(path, "classes must be two names or more")
     _check(path, "counts", facts["counts"], {str(name): int for name in facts["classes"]})
-    if min(facts["data"]["n_rows"], facts["data"]["n_features"], *facts["counts"].values()) < 1:
+    counts = [facts["counts"][str(name)] for name in facts["classes"]]
+    if min(facts["data"]["n_rows"], facts["data"]["n_features"], *counts) < 1:
         raise _damaged(path, "n_rows, n_features and all counts must be 1 or more")
     return facts
 

@@ -223,7 +223,9 @@ def _prediction(run: RunFolder) -> list[Markup]:
         Markup(
             "Samples that the model had not seen ({} folds) were given the right class in <strong>{}</strong> of cases"
             "{}. Always naming the larger class would be right in {}."
-        ).format(held["folds"], measured(held["accuracy"]), _give_or_take(held.get("accuracy_se")), measured(_guess(run)))
+        ).format(
+            held["folds"], measured(held["accuracy"]), _give_or_take(held.get("accuracy_se")), measured(_guess(run))
+        )
     ]
     said.append(Markup(_BETTER[_better(run)]))
     if _known(held.get("auc")):
