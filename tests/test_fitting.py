@@ -5,19 +5,10 @@ import pytest
 from scipy.special import softmax
 
 from dilutron import SpikeSlab, Status, ThetaMixture, solve
-from dilutron.fitting import (
-    CHOICES,
-    Fit,
-    Share,
-    Table,
-    Wish,
-    fitted,
-    log_odds,
-    log_prior,
-    path_densities,
-    relative_odds,
-    with_odds,
-)
+from dilutron.averages import Fit, Share
+from dilutron.fitting import fitted
+from dilutron.path import CHOICES, log_prior, path_densities
+from dilutron.wishes import Table, Wish, log_odds, relative_odds, with_odds
 from tests.problems import teacher_problem
 
 

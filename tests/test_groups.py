@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from dilutron.estimators import EPClassifier
-from dilutron.fitting import Table, Wish, fitted
+from dilutron.fitting import fitted
 from dilutron.groups import Cluster, clusters, joint_inclusion
+from dilutron.wishes import Table, Wish
 
 RHO, ETA, BETA = 0.08, 0.95, 4.0
 

@@ -17,9 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dilutron import keeping
-from dilutron.fitting import CHOICES, Table, Wish, fitted, log_odds, relative_odds, with_odds
+from dilutron.fitting import fitted
 from dilutron.loop import Status
 from dilutron.options import share, truth, whole
+from dilutron.path import CHOICES
 from dilutron.selection import (
     by_false_share,
     by_size,
@@ -31,6 +32,7 @@ from dilutron.selection import (
     up,
 )
 from dilutron.special import Vector
+from dilutron.wishes import Table, Wish, log_odds, relative_odds, with_odds
 
 STARTS = {"eta": 0.95, "beta": 0.1, "lam": 1.0}  # where learning begins
 RULES = ("fdr", "n_features_to_select", "threshold")

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dilutron.fitting import Fit, Table, Wish, solved_with
+from dilutron.averages import Fit
 from dilutron.gaussian import Sites
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
 from dilutron.problem import Problem
 from dilutron.selection import Indices, ranked
 from dilutron.special import Vector
+from dilutron.wishes import Table, Wish, solved_with
 
 
 class FeatureGroup(NamedTuple):

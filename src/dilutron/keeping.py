@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from dilutron.averages import Fit, Share, Tried
 from dilutron.files import whole_folder
-from dilutron.fitting import Fit, Share, Tried, kept
+from dilutron.fitting import kept
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
 

@@ -1,0 +1,143 @@
+"""The answer of a fit: posteriors of one problem, averaged by their weights, and the path on which they were found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dilutron.loop import Status
+from dilutron.posterior import Posterior
+from dilutron.special import Vector
+
+Mask = NDArray[np.bool_]
+
+
+class Tried(NamedTuple):
+    """One row of the path.
+
+    Attributes
+    ----------
+    size : float
+        Expected number of features.
+    score : float
+        By the criterion, in nats: log evidence, or the log probability of all labels, each left or held out.
+    log_prior : float
+        Of the size, before the data.
+    weight : float
+        In the average.
+    log_evidence : float
+        -inf where the method has none.
+    status : Status
+    """
+
+    size: float
+    score: float
+    log_prior: float
+    weight: float
+    log_evidence: float
+    status: Status
+
+
+class Share(NamedTuple):
+    """A posterior and its weight in an average."""
+
+    weight: float
+    posterior: Posterior
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One or more posteriors of the same problem, as an average, and the path on which they were found.
+
+    Rows that were not `heard` are all zeros and told a method without intercept nothing. Predicted fields count
+    `sharpness` times.
+    """
+
+    shares: tuple[Share, ...]
+    path: tuple[Tried, ...] = ()
+    heard: Mask | None = None
+    sharpness: float = 1.0
+
+    def average(self, value: Callable[[Posterior], Any]) -> Any:
+        """The weighted mean of something over the posteriors."""
+        return sum(weight * value(posterior) for weight, posterior in self.shares)
+
+    @property
+    def best(self) -> Posterior:
+        """The posterior of the largest weight."""
+        return max(self.shares, key=lambda share: share.weight).posterior
+
+    @property
+    def mean(self) -> Vector:
+        """Of the weights, for the columns as they came."""
+        return np.asarray(self.average(lambda p: p.mean / p.scale))
+
+    @property
+    def std(self) -> Vector:
+        """Of the weights: within the posteriors and between them."""
+        second = self.average(lambda p: (p.std**2 + p.mean**2) / p.scale**2)
+        return np.asarray(np.sqrt(np.maximum(second - self.mean**2, 0.0)))
+
+    @property
+    def intercept(self) -> float:
+        """The constant that goes with `mean`."""
+        return float(self.average(lambda p: p.intercept - np.sum(p.mean * p.center / p.scale)))
+
+    @property
+    def inclusion(self) -> Vector | None:
+        """Probability that each weight is present; None where the method has none."""
+        if any(posterior.inclusion is None for _, posterior in self.shares):
+            return None
+        return np.asarray(self.average(lambda p: p.inclusion))
+
+    @property
+    def size(self) -> float | None:
+        """How many weights are present: a geometric mean, in which a dense posterior of little weight counts little."""
+        if self.inclusion is None:
+            return None
+        return float(np.exp(self.average(lambda p: np.log(np.sum(np.asarray(p.inclusion))))))
+
+    @property
+    def flip(self) -> Vector | None:
+        """Probability that each label is wrong; None where the method has none."""
+        if any(posterior.flip is None for _, posterior in self.shares):
+            return None
+        flip = np.asarray(self.average(lambda p: p.flip))
+        if self.heard is None:
+            return flip
+        unheard = np.full(self.heard.size, 1.0 - self.average(lambda p: p.labels.eta))
+        unheard[self.heard] = flip
+        return unheard
+
+    @property
+    def log_evidence(self) -> float | None:
+        """The mean over the posteriors; None where the method has none."""
+        if any(posterior.log_evidence is None for _, posterior in self.shares):
+            return None
+        return float(self.average(lambda p: p.log_evidence))
+
+    def at_rest(self, tol: float) -> bool:
+        """True where all moments match. Learned values may still drift, as eta and beta do where labels are few."""
+        return all(at_rest(posterior, tol) for _, posterior in self.shares)
+
+    def probability(self, rows: Vector) -> Vector:
+        """Of the label +1 for new rows."""
+        return np.asarray(self.average(lambda p: p.probability(rows, self.sharpness)))
+
+    def interval(self, level: float) -> tuple[Vector, Vector]:
+        """Where a weight lies with probability `level`, given that it is present: equal tails of its Gaussian."""
+        present = np.ones_like(self.mean) if self.inclusion is None else np.maximum(self.inclusion, 1e-12)
+        mean = self.mean / present
+        var = np.maximum(self.std**2 / present - (1.0 - present) * mean**2, 0.0)
+        half = ndtri(0.5 + 0.5 * level) * np.sqrt(var)
+        return mean - half, mean + half
+
+
+def at_rest(posterior: Posterior, tol: float) -> bool:
+    """True where the moments match; learned values may still move."""
+    return bool(posterior.status is Status.CONVERGED or posterior.mismatch <= tol)

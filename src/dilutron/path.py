@@ -1,0 +1,230 @@
+"""The path of expected sizes: posteriors from dense to sparse, how hard their labels are, and what each weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from dilutron.averages import Fit, Mask, Share, Tried, at_rest
+from dilutron.posterior import Posterior
+from dilutron.special import Vector
+from dilutron.wishes import TRIAL_TOL, Table, Wish, density_of, known, solved_at
+
+RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
+PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
+SPREAD = np.log(10.0)  # standard deviation of that belief in the log of the size
+CLOSE = 1.25  # ratio of sizes below which no further one is put between
+HEAVY = 0.5  # weight of one size from which its neighbourhood is looked at more closely
+HARDER = 10.0  # step of a learned beta
+WORTH = 1.0  # nats of evidence that each step must bring
+STRONG = 5.0  # nats that all of them must: soft labels are safe, hard ones must be proven
+DROP = 8.0  # nats below the best at which the path ends
+LOST = 2  # sizes in a row without convergence after which it ends, too
+FAINT = 1e-3  # shares below this are left out of an average
+
+CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
+    "evidence": lambda posterior, copies: known(posterior.log_evidence),
+    "loo": lambda posterior, copies: known(None if posterior.left_out is None else np.sum(copies * posterior.left_out)),
+    # The first is wary of sparse posteriors and the second, when in doubt, of dense ones.
+    "both": lambda posterior, copies: 0.5 * sum(CRITERIA[name](posterior, copies) for name in ("evidence", "loo")),
+}
+CHOICES = (*CRITERIA, "cv")
+
+
+class Point(NamedTuple):
+    """A density on the path, the posterior there, its score, the log prior of the size, and whether it is at rest.
+
+    Only then is its score comparable. Learned values may still move.
+    """
+
+    density: float
+    posterior: Posterior
+    score: float
+    log_prior: float
+    good: bool
+
+    @property
+    def total(self) -> float:
+        """What counts: the score is of the labels, the prior of the size."""
+        return self.score + self.log_prior
+
+
+Path = list[Point]
+Solve = Callable[..., Posterior]
+
+
+def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None]) -> Path:
+    """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
+    value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "both"]
+    score = partial(_score, value, table.copies[heard])
+    densities = path_densities(table.X.shape[1])
+    path = _descent(densities, wish, solve_at, score, nearby)
+    soft = path[_top(path)].posterior
+    proven = hardened(soft, wish, solve_at)
+    beta = proven.labels.beta
+    if beta != soft.labels.beta:
+        harder = partial(solve_at, beta=beta)
+        hard = _descent(densities, wish, harder, score, nearby, proven)
+        if known(hard[_top(hard)].posterior.log_evidence) > known(soft.log_evidence):
+            path, solve_at = hard, harder
+        else:
+            beta = soft.labels.beta
+    if wish.criterion != "cv":
+        return _refined(path, wish, solve_at, score)
+    scores = _held_out(table, replace(wish, beta=beta), np.array([point.density for point in path]))
+    return [point._replace(score=float(held)) for point, held in zip(path, scores, strict=True)]
+
+
+def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterior: Posterior) -> float:
+    return value(posterior, copies)
+
+
+def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> Posterior:
+    """Where beta is learned: with labels as hard as the evidence likes best, if it likes them much better than soft."""
+    best = posterior
+    while "beta" in wish.learn and at_rest(best, wish.tol):
+        trial = {"beta": HARDER * best.labels.beta, "trial": True}
+        harder = solve_at(best.weights.rho, best, **trial)
+        gain = known(harder.log_evidence) - known(best.log_evidence)
+        if not gain > WORTH or not at_rest(harder, max(wish.tol, TRIAL_TOL)):
+            break
+        best = harder
+    return best if known(best.log_evidence) > known(posterior.log_evidence) + STRONG else posterior
+
+
+def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float]) -> Path:
+    """With sizes between, beside one that outweighs all others: the data know the size better than the path does."""
+    while True:
+        top, weights = _top(path), _weights(path)
+        gaps = [
+            i
+            for i in (top, top - 1)
+            if 0 <= i < len(path) - 1 and path[i].density > CLOSE * path[i + 1].density and path[i + 1].good
+        ]
+        if weights[top] < HEAVY or not gaps:
+            return path
+        for i in gaps:
+            density = float(np.sqrt(path[i].density * path[i + 1].density))
+            posterior = solve_at(density_of(density, wish.odds), None, path[top].posterior)
+            path = [*path[: i + 1], _point(density, posterior, score, wish.tol), *path[i + 1 :]]
+
+
+def _descent(
+    densities: Vector,
+    wish: Wish,
+    solve_at: Solve,
+    score: Callable[[Posterior], float],
+    nearby: Callable[..., Posterior | None] = lambda density: None,
+    warm: Posterior | None = None,
+) -> Path:
+    """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
+
+    The path ends with the densities, where the score has dropped well below its best, or where twice there is no
+    convergence: it is then sparser than the data allow.
+    """
+    path: Path = []
+    best, lost = -np.inf, 0
+    for density in densities:
+        rho = density_of(density, wish.odds)
+        posterior = solve_at(rho, nearby(rho), warm)
+        path.append(_point(float(density), posterior, score, wish.tol))
+        good = path[-1].good
+        lost = 0 if good else lost + 1
+        best = max(best, path[-1].score) if good else best
+        if lost == LOST or path[-1].score < best - DROP:
+            break
+        warm = posterior if good and posterior.sites is not None else warm
+    return path
+
+
+def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float], tol: float) -> Point:
+    assert posterior.flip is not None  # all methods that take a density know of wrong labels
+    n_rows, n_features = np.sum(np.broadcast_to(posterior.labels.copies, posterior.flip.shape)), posterior.mean.size
+    prior = log_prior(density * n_features, float(n_rows), n_features)
+    return Point(density, posterior, score(posterior), prior, at_rest(posterior, tol))
+
+
+def log_prior(size: float, n_rows: float, n_features: int) -> float:
+    """Of an expected size, before the data: few rows cannot tell of many features. A factor of ten is nothing."""
+    typical = min(PER_ROW * n_rows, PER_FEATURE * n_features)
+    return float(-0.5 * (np.log(size / typical) / SPREAD) ** 2)
+
+
+def _weights(path: Path) -> Vector:
+    """Of the posteriors in an average over the log of the size; those that did not converge count only if none did."""
+    good = np.array([point.good for point in path])
+    good = good if np.any(good) else ~good
+    place = -np.log([point.density for point in path])[good]
+    width = np.gradient(place) if place.size > 1 else np.ones(1)
+    weights = np.zeros(good.size)
+    weights[good] = softmax(np.array([point.total for point in path])[good] + np.log(width))
+    return weights
+
+
+def _top(path: Path) -> int:
+    """The best of those that converged, or of all where none did."""
+    good = [i for i, point in enumerate(path) if point.good] or range(len(path))
+    return max(good, key=lambda i: path[i].total)
+
+
+def weighed(path: Path, wish: Wish) -> Fit:
+    """The path as an average, or its best point alone."""
+    weight = _weights(path) if wish.average else (np.arange(len(path)) == _top(path)).astype(float)
+    heard = weight >= FAINT
+    weight = np.where(heard, weight, 0.0) / weight[heard].sum()
+    rows = tuple(
+        Tried(
+            size=float(np.sum(np.broadcast_to(p.weights.rho, p.mean.size))),
+            score=point.score,
+            log_prior=point.log_prior,
+            weight=float(w),
+            log_evidence=known(p.log_evidence),
+            status=p.status,
+        )
+        for point, w in zip(path, weight, strict=True)
+        for p in (point.posterior,)
+    )
+    return Fit(tuple(Share(float(w), point.posterior) for w, point in zip(weight, path, strict=True) if w > 0.0), rows)
+
+
+def path_densities(n_features: int) -> Vector:
+    """From one half of all features down to one, each RATIO times sparser."""
+    return 0.5 * RATIO ** -np.arange(0.0, np.log(max(0.5 * n_features, 1.0)) / np.log(RATIO) + 1e-9)
+
+
+def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
+    """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended."""
+    total = np.zeros(densities.size)
+    for train, test in _folds(table.signs, wish):
+        rest, held = table.rows(train), table.rows(test)
+        problem, heard = rest.problem(wish)
+        if not np.any(heard):  # a fold of equal rows can only guess
+            total += np.sum(held.copies) * np.log(0.5)
+            continue
+        solve_at = partial(solved_at, problem, rest.copies[heard], wish, say=lambda words: None)
+        scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held))]
+        total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
+    return total if np.any(total > -np.inf) else np.zeros(densities.size)
+
+
+def _folds(signs: Vector, wish: Wish) -> Any:
+    """Rows to learn from and rows held out; both classes in each where there are enough."""
+    fewest = int(min(np.sum(signs > 0.0), np.sum(signs < 0.0)))
+    if fewest >= 2:
+        split: Any = StratifiedKFold(min(wish.folds, fewest), shuffle=True, random_state=wish.random_state)
+    else:
+        split = KFold(min(wish.folds, signs.size), shuffle=True, random_state=wish.random_state)
+    return split.split(signs[:, None], signs)
+
+
+def _log_probability(held: Table, posterior: Posterior) -> float:
+    one = posterior.probability(held.X)
+    given = np.where(held.signs > 0.0, one, 1.0 - one)
+    total = float(np.sum(held.copies * np.log(np.maximum(given, np.finfo(np.float64).tiny))))
+    return total if np.isfinite(total) else -np.inf

@@ -1,0 +1,189 @@
+"""What is asked of a fit, and one solve of it: a table, a wish and a density to a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, logit
+
+from dilutron.averages import Mask
+from dilutron.loop import Status
+from dilutron.methods import OPTIONS, solve
+from dilutron.posterior import Posterior
+from dilutron.priors import Normal, Prior, RobustProbit, SpikeSlab
+from dilutron.problem import Problem
+from dilutron.special import Vector
+
+INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
+COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is 0.95 until the data speak
+TRIAL, TRIAL_TOL = 50, 1e-3  # iterations for it where features outnumber rows and they are dear, and their tolerance
+LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
+PART = 0.5  # but a learned eta must be right to this part of one label
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """What is asked of a fit.
+
+    Attributes
+    ----------
+    method : str
+    density : float or array of shape (N,), optional
+        Prior probability that a weight is present. None: the path finds it.
+    odds : array of shape (N,), optional
+        Factors of the features' prior odds, for a density that is found.
+    criterion : str
+        How the posteriors on the path are weighed: one of `CHOICES`.
+    average : bool
+        Weigh them all, or take the best.
+    folds : int
+        Of "cv".
+    random_state : int, RandomState or None
+        That shuffles the rows into folds.
+    eta, beta, lam : float
+    learn : tuple of str
+        Which of these are learned.
+    intercept, standardize : bool
+    tol : float
+    max_iter : int
+        Iterations at most, for each size on the path.
+    damping : float, optional
+        Weight of the old value; the method's own by default.
+    """
+
+    method: str
+    density: float | Vector | None = None
+    odds: Vector | None = None
+    criterion: str = "both"
+    average: bool = True
+    folds: int = 5
+    random_state: Any = None
+    eta: float = 0.95
+    beta: float = 0.1
+    lam: float = 1.0
+    learn: tuple[str, ...] = ("eta",)
+    intercept: bool = True
+    standardize: bool = True
+    tol: float = 1e-3
+    max_iter: int = 200
+    damping: float | None = None
+
+
+class Table(NamedTuple):
+    """Rows, labels of -1 and +1, how often each counts, and the columns' names."""
+
+    X: Vector
+    signs: Vector
+    copies: Vector
+    names: Sequence[str] | None
+
+    def rows(self, which: Any) -> Table:
+        """Some of the rows."""
+        return Table(self.X[which], self.signs[which], self.copies[which], self.names)
+
+    def problem(self, wish: Wish) -> tuple[Problem, Mask]:
+        """The problem, and which rows are in it: without an intercept none that are all zeros."""
+        copies = None if all_once(self.copies) else self.copies
+        options: dict[str, Any] = {"names": self.names, "standardize": wish.standardize, "strict": False}
+        problem = Problem.from_arrays(self.X, self.signs, copies=copies, **options)
+        heard = np.any(problem.X, axis=1) | wish.intercept
+        return (problem if np.all(heard) else rows_of(problem, heard)), heard
+
+
+def rows_of(problem: Problem, which: Any) -> Problem:
+    """Some rows of a problem, its columns as they are."""
+    return replace(problem, X=problem.X[which], labels=problem.labels[which])
+
+
+def solved_at(
+    problem: Problem,
+    copies: Vector,
+    wish: Wish,
+    density: float | Vector,
+    same: Posterior | None,
+    other: Posterior | None = None,
+    *,
+    beta: float | None = None,
+    trial: bool = False,
+    say: Say,
+) -> Posterior:
+    """At a density, begun at one of the same density or at another: at its sites and its learned eta and lambda."""
+    start, learn = same or other, tuple(name for name in wish.learn if name != "beta")
+    learned = {} if start is None else {**vars(start.weights), **vars(start.labels)}
+    eta, lam = (learned[name] if learned and name in learn else getattr(wish, name) for name in ("eta", "lam"))
+    labels = RobustProbit(eta, beta or wish.beta, 1.0 if all_once(copies) else copies, COUNTS)
+    if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
+        n_patterns, n_features = problem.X.shape
+        spent = wish.max_iter if n_patterns >= n_features else min(wish.max_iter, TRIAL)
+        wish = replace(wish, tol=max(wish.tol, TRIAL_TOL), max_iter=spent)
+    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
+    size = float(np.sum(np.broadcast_to(density, problem.X.shape[1])))
+    evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
+    say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
+    return posterior
+
+
+def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
+    """Where the iterations ran out while learning, EP once more with the values so far: its moments then match."""
+    if not wish.learn or posterior.status is not Status.MAX_ITER or posterior.mismatch <= wish.tol:
+        return posterior
+    start = posterior if posterior.sites is not None else None
+    rested = _run(problem, posterior.weights, posterior.labels, wish, (), start)
+    status = Status.MAX_ITER if rested.status is Status.CONVERGED else rested.status  # what is learned has not settled
+    return replace(rested, status=status, trace=posterior.trace + rested.trace)
+
+
+def solved_with(problem: Problem, copies: Vector, wish: Wish, learned: Posterior, start: Posterior | None) -> Posterior:
+    """Solve with the values that an earlier posterior has learned, and learn no more."""
+    labels = replace(learned.labels, copies=1.0 if all_once(copies) else copies)
+    return _run(problem, learned.weights, labels, wish, (), start)
+
+
+def _run(
+    problem: Problem, weights: Prior, labels: Prior, wish: Wish, learn: tuple[str, ...], warm: Posterior | None
+) -> Posterior:
+    learn_tol = min(LOOSE * wish.tol, PART / len(problem.labels))
+    wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
+    wanted |= {} if wish.damping is None else {"damping": wish.damping}
+    kind = OPTIONS[wish.method]
+    options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
+    more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
+    more |= {} if warm is None else {"start": warm}
+    return solve(problem, weights, labels, wish.method, options, **more)
+
+
+def relative_odds(prior: Vector) -> Vector:
+    """Prior odds of the features, over their geometric mean."""
+    log_odds = logit(prior)
+    return np.asarray(np.exp(log_odds - np.mean(log_odds)))
+
+
+def log_odds(probability: Vector) -> Vector:
+    """Of a probability; finite."""
+    edge = np.finfo(np.float64)
+    return np.asarray(logit(np.clip(probability, edge.tiny, 1.0 - edge.epsneg)))
+
+
+def with_odds(density: float, odds: Vector) -> Vector:
+    """The features' own densities, whose mean in log odds is that of `density`."""
+    return np.asarray(expit(logit(density) + np.log(odds)))
+
+
+def density_of(density: float, odds: Vector | None) -> float | Vector:
+    """The same for all features, or with odds of their own."""
+    return float(density) if odds is None else with_odds(density, odds)
+
+
+def known(value: Any) -> float:
+    """A number, where a method has none -inf."""
+    return -np.inf if value is None else float(value)
+
+
+def all_once(copies: Vector) -> bool:
+    """True where no row counts more or less than once."""
+    return bool(np.all(copies == 1.0))
