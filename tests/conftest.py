@@ -23,3 +23,18 @@ def shared_runs():
     if not folder.is_dir():
         pytest.skip(f"no reference runs in {folder}")
     return folder
+
+
+@pytest.fixture
+def in_process(monkeypatch, capsys, tmp_path):
+    """The command line in this process, in a folder of its own: exit code, standard output, standard error."""
+    from dilutron import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            cli.main(arguments)
+        return end.value.code, *capsys.readouterr()
+
+    return run

@@ -32,19 +32,12 @@ def publish(items, store, folder):
 
 
 @pytest.fixture
-def dilutron(monkeypatch, capsys, tmp_path):
-    """The command on tiny items, in this process: exit code, standard output, standard error."""
+def dilutron(in_process, monkeypatch):
+    """The command on tiny items."""
     monkeypatch.setattr(paper, "ITEMS", {"tiny": TINY, "bad": BAD})
     monkeypatch.setattr(outputs, "publish", publish)
     monkeypatch.setattr(cli, "processes", lambda jobs: here)
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments):
-        with pytest.raises(SystemExit) as end:
-            cli.main(arguments)
-        return end.value.code, *capsys.readouterr()
-
-    return command
+    return in_process
 
 
 def one_line(text):

@@ -15,7 +15,7 @@ pytest.importorskip("typer")
 pytest.importorskip("rich")
 pytest.importorskip("polars")
 
-from dilutron import cli, runs
+from dilutron import runs
 from dilutron.commands import answers
 
 TOY = ("--rows", "80", "--features", "8", "--matter", "2", "--seed", "2")
@@ -23,16 +23,8 @@ QUICK = ("--label", "class", "--id", "sample", "--expect", "2")
 
 
 @pytest.fixture
-def dilutron(monkeypatch, capsys, tmp_path):
-    """The command in this process: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*arguments):
-        with pytest.raises(SystemExit) as end:
-            cli.main(arguments)
-        return end.value.code, *capsys.readouterr()
-
-    return command
+def dilutron(in_process):
+    return in_process
 
 
 @pytest.fixture
