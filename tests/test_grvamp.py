@@ -136,9 +136,9 @@ class Counting(SpikeSlab):
         return super().moments(cavity)
 
 
-@pytest.mark.parametrize(("inner_iter", "rounds"), [(1, 2), (2, 2), (6, 6), (7, 8), (40, 40)])
+@pytest.mark.parametrize(("inner_iter", "rounds"), [(1, 2), (2, 2), (6, 8), (7, 8), (40, 40)])
 def test_rounds_of_the_inner_module(inner_iter, rounds):
-    """At most that many, in pairs; all of them where its tolerance is out of reach."""
+    """At most that many, in pairs or fours; all of them where its tolerance is out of reach."""
     problem, _ = teacher_problem(20, 2.0, seed=1, eta=0.9)
     counts = []
 
@@ -157,6 +157,20 @@ def test_the_inner_module_leaves_when_it_has_settled():
     Counting.asked.clear()
     posterior = solve(problem, ThetaMixture(0.9), weights=Counting(0.25), inner_iter=2000, inner_tol=1e-3, max_iter=10)
     assert len(Counting.asked) < 60 * posterior.n_iter
+
+
+def test_a_swing_between_four_points_is_left_at_the_point_where_it_would_end():
+    """Undamped, on correlated patterns: all rounds allowed lead to the same place, far more slowly."""
+    problem, _ = teacher_problem(30, 2.0, seed=18, patterns="mvn")
+    options = {"damping": 0.0, "stop": "change", "inner_iter": 2000, "max_iter": 16}
+    ends, rounds = [], []
+    for inner_tol in (1e-10, 1e-300):
+        Counting.asked.clear()
+        ends.append(solve(problem, weights=Counting(0.25), inner_tol=inner_tol, **options))
+        rounds.append(len(Counting.asked))
+    assert ends[0].mismatch > 0.1
+    assert rounds[0] < rounds[1] / 5
+    np.testing.assert_allclose(ends[0].mean, ends[1].mean, atol=1e-7)
 
 
 @pytest.mark.parametrize("eta", [0.9, 1.0])

@@ -26,6 +26,8 @@ from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable
 from dilutron.special import Vector
 
+BEAT = 4  # rounds of the inner module between two looks at whether it has settled
+
 
 @dataclass(frozen=True)
 class GrVAMPOptions:
@@ -38,11 +40,12 @@ class GrVAMPOptions:
     max_iter : int
         Outer iterations at most.
     inner_iter : int
-        Rounds of the inner module at most, rounded up to pairs. Few are best: where the inner module settles before the
-        labels are heard again, the outer one circles for ever on about one i.i.d. problem in a hundred.
+        Rounds of the inner module at most, rounded up to pairs, and from four on to fours. Few are best: where the
+        inner module settles before the labels are heard again, the outer one circles for ever on about one i.i.d.
+        problem in a hundred.
     inner_tol : float
-        The inner module leaves when a pair of rounds moves no weight by more than this, in units of its prior's
-        standard deviation.
+        The inner module leaves when that many rounds move no weight by more than this, in units of its prior's standard
+        deviation.
     damping : float
         Weight of the old message from the weights' prior. With 0, the published algorithm, the inner module may swing
         between two points for ever on correlated patterns.
@@ -95,9 +98,12 @@ class Design(NamedTuple):
         shift = prior.shift + seen.shift
         inside = self.right.T @ shift
         spread = 1.0 / (seen.precision * self.values**2 + prior.precision)
+        mean, total = self.right @ (spread * inside), spread.sum()
         n_unseen = shift.size - self.values.size
-        mean = self.right @ (spread * inside) + (shift - self.right @ inside) / prior.precision
-        return mean, np.float64((np.sum(spread) + n_unseen / prior.precision) / shift.size)
+        if n_unseen:  # directions in which no pattern points
+            mean += (shift - self.right @ inside) / prior.precision
+            total += n_unseen / prior.precision
+        return mean, np.float64(total / shift.size)
 
     def fields(self, mean: Vector, prior: Site, fields: Site) -> tuple[Vector, np.float64]:
         """Mean and average variance of the fields, given those means of the weights."""
@@ -116,6 +122,7 @@ class Inner(NamedTuple):
     tilted: Gaussians
     site: Site
     mean: Vector  # of the weights, as the fields want them
+    var: float  # likewise, on average
     mismatch: float = np.inf
     error: float = np.inf
     failed: bool = False
@@ -145,7 +152,7 @@ def init(design: Design, blocks: Blocks) -> Outer:
     var = float(np.mean(_scale(blocks) ** 2))
     unheard = Gaussians(np.zeros(n_features), np.full(n_features, 1e6 * var))
     prior = Gaussians(np.zeros(n_features), np.full(n_features, var))
-    inner = Inner(unheard, prior, Site(1.0 / var, np.zeros(n_features)), np.zeros(n_features))
+    inner = Inner(unheard, prior, Site(1.0 / var, np.zeros(n_features)), np.zeros(n_features), var)
     return Outer(blocks, inner, Gaussians(np.zeros(n_patterns), np.full(n_patterns, _field_var(design, var))))
 
 
@@ -162,9 +169,10 @@ def _stepped(state: Outer, design: Design, options: GrVAMPOptions, learned: froz
     if not (heard.precision >= 0.0 and np.all(np.isfinite(heard.shift))):
         return state._replace(error=np.inf, failed=True)
     seen = Site(heard.precision, heard.shift @ design.rows)
-    rounds = partial(pair, design=design, seen=seen, prior=weights, damping=options.damping, scale=scale)
+    beat = min(BEAT, options.inner_iter + options.inner_iter % 2)
+    rounds = partial(swing, design=design, seen=seen, prior=weights, damping=options.damping, scale=scale, beat=beat)
     start = state.inner._replace(error=np.inf)
-    run = iterate(rounds, start, tol=options.inner_tol, max_iter=1 + (options.inner_iter + 1) // 2)
+    run = iterate(rounds, start, tol=options.inner_tol, max_iter=1 + -(-options.inner_iter // beat))
     inner = run.last
     mean, var = design.fields(inner.mean, inner.site, heard)
     cavity, unit = _cavity(mean, var, heard), np.sqrt(_field_var(design, float(np.mean(scale**2))))
@@ -178,13 +186,21 @@ def _stepped(state: Outer, design: Design, options: GrVAMPOptions, learned: froz
     return Outer(blocks, inner, cavity, mismatch, error)
 
 
-def pair(inner: Inner, design: Design, seen: Site, prior: Prior, damping: float, scale: Vector) -> Inner:
-    """Two rounds, so that swinging between two points for ever counts as settled; the mismatch tells it from rest."""
-    new = _round(_round(inner, design, seen, prior, damping, scale), design, seen, prior, damping, scale)
-    return new._replace(error=float(np.max(np.abs(new.mean - inner.mean) / scale)))
+def swing(
+    inner: Inner, design: Design, seen: Site, prior: Prior, damping: float, scale: Vector, beat: int = BEAT
+) -> Inner:
+    """`beat` rounds, so that swinging between as many points for ever counts as settled: later rounds change nothing.
+
+    The mismatch tells swinging from rest.
+    """
+    new = inner
+    for _ in range(beat):
+        new = _round(new, design, seen, prior, damping)
+    moved = float(np.max(np.abs(new.mean - inner.mean) / scale))
+    return new._replace(mismatch=_off(new.tilted, new.mean, new.var, scale), error=moved)
 
 
-def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: float, scale: Vector) -> Inner:
+def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: float) -> Inner:
     """The prior, then the fields."""
     if inner.failed:
         return inner
@@ -200,12 +216,12 @@ def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: floa
     cavity = _cavity(mean, var, site)
     if cavity is None:
         return inner._replace(failed=True)
-    return Inner(cavity, tilted, site, mean, _off(tilted, mean, var, scale))
+    return Inner(cavity, tilted, site, mean, float(var))
 
 
 def message(tilted: Gaussians, cavity: Gaussians) -> Site:
     """What a factor adds to its cavity when variances are matched on average, not one by one."""
-    var, told = np.mean(tilted.var), np.mean(cavity.var)
+    var, told = tilted.var.sum() / tilted.var.size, cavity.var.sum() / cavity.var.size  # a third of the time of np.mean
     precision = 1.0 / var - 1.0 / told
     silent = np.abs(precision) < MARGIN / told  # rounding around nothing
     return Site(0.0 if silent else float(precision), tilted.mean / var - cavity.mean / told)
@@ -224,7 +240,7 @@ def _cavity(mean: Vector, var: np.float64, site: Site) -> Gaussians | None:
     return Gaussians((mean / var - site.shift) / precision, np.full(mean.size, 1.0 / precision))
 
 
-def _off(tilted: Gaussians, mean: Vector, var: np.float64, scale: float | Vector) -> float:
+def _off(tilted: Gaussians, mean: Vector, var: float, scale: float | Vector) -> float:
     """How far two sides disagree: on means in units of `scale`, on the average variance relatively."""
     return max(float(np.max(np.abs(tilted.mean - mean) / scale)), float(np.abs(np.mean(tilted.var) / var - 1.0)))
 
