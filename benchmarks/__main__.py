@@ -7,11 +7,11 @@ import os
 
 from benchmarks import (
     calibration,
-    competitors,
     convergence,
     gibbs,
     label_errors,
     learning,
+    paper,
     protocol,
     reading,
     real_data,
@@ -27,7 +27,8 @@ BENCHMARKS = {
     "convergence": convergence.main,
     "fresh": convergence.fresh,
     "learning": learning.main,
-    "competitors": competitors.main,
+    "paper": paper.main,
+    "tables": paper.tables,
     "protocol": protocol.main,
     "runtime": runtime.main,
     "wide": wide.main,
@@ -40,7 +41,6 @@ BENCHMARKS = {
     "calibration": calibration.main,
     "gibbs": gibbs.main,
 }
-GROUPS = {"paper": ("convergence", "learning", "competitors")}
 # Where not 100, as in the paper.
 INSTANCES = {
     "learning": 400,
@@ -54,7 +54,7 @@ INSTANCES = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    names = [*BENCHMARKS, *GROUPS]
+    names = list(BENCHMARKS)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(names)}; all where absent")
     parser.add_argument(
         "--instances",
@@ -69,7 +69,7 @@ def main() -> None:
         parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(names)}")
     if (arguments.instances is not None and arguments.instances < 2) or arguments.jobs < 1:
         parser.error("--instances must be at least 2 and --jobs at least 1")
-    wanted = [part for name in arguments.names or BENCHMARKS for part in GROUPS.get(name, (name,))]
+    wanted = arguments.names or list(BENCHMARKS)
     if arguments.instances is not None:
         os.environ["BENCHMARK_FOLDER"] = str(TRIALS)
     for name in wanted:

@@ -242,3 +242,10 @@ def test_a_table_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
         write_csv([{"a": 1}], target)
     assert target.read_text().startswith("a,b,c\n")
     assert os.listdir(tmp_path) == ["rows.csv"]
+
+
+def test_many_rows_at_once_and_all_of_them_back(store):
+    known = [(trial(k), row(mse=0.1 * k)) for k in range(5)]
+    store.write(*known[2])
+    assert store.write_all(known) == 4
+    assert store.known() == known

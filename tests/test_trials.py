@@ -102,3 +102,9 @@ def test_rows_are_flat_and_tell_how_the_run_ended(kind):
     assert all(isinstance(value, (str, int, float)) for value in row.values())
     assert 0.0 <= row["auc"] <= 1.0
     assert row["mse"] > 0.0
+
+
+def test_a_perceptron_whose_fixed_point_has_an_improper_label_cavity():
+    """One of the 3456 runs of Fig. 6; with a stricter `priors.PUSH` no rung of the ladder converges on it."""
+    row = network_trial({**NETWORK, "n": 128, "alpha": 6.0, "dynamics": "distance"}, 97)
+    assert row["status"] == Status.CONVERGED.value

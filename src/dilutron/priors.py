@@ -13,7 +13,7 @@ from dilutron.special import Vector, decay, hazard, truncated
 
 TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
 FAINT = 1e-100  # a learned precision stays between this and its inverse
-PUSH = 64.0  # shift^2 / |precision| from which an improper label cavity counts: it leaves out less than exp(-32)
+PUSH = 49.0  # shift^2 / |precision| from which an improper label cavity counts: it leaves out less than exp(-24)
 
 
 class Gaussians(NamedTuple):

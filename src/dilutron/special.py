@@ -10,7 +10,9 @@ Vector = NDArray[np.float64]
 
 TAIL = -5.0  # below this the closed forms lose digits to cancellation
 DEPTH = 40  # levels of the continued fraction: full precision from |t| = 5 on
-SHALLOW = 12  # levels for a negative precision, where the fraction is asymptotic only: 1e-13 from |t| = 8 on
+SHALLOW = (
+    12  # levels for a negative precision, where the fraction is asymptotic only: 4e-7 of a variance from |t| = 7 on
+)
 
 
 def hazard(t: Vector) -> Vector:

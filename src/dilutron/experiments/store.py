@@ -113,9 +113,23 @@ class Store:
 
     def write(self, trial: Trial, row: Row) -> bool:
         """Keep a row; of two rows of one trial the first stays. False where there was one."""
+        return self.write_all([(trial, row)]) == 1
+
+    def write_all(self, known: Iterable[tuple[Trial, Row]]) -> int:
+        """Keep many at once, all or none; how many were new."""
+        entries = ((*trial.key, row["status"], json.dumps(row, allow_nan=True)) for trial, row in known)
         with self._opened() as connection, connection:
-            entry = (*trial.key, row["status"], json.dumps(row, allow_nan=True))
-            return connection.execute("INSERT OR IGNORE INTO trials VALUES (?, ?, ?, ?, ?)", entry).rowcount == 1
+            return connection.executemany("INSERT OR IGNORE INTO trials VALUES (?, ?, ?, ?, ?)", entries).rowcount
+
+    def known(self) -> list[tuple[Trial, Row]]:
+        """All that is in the store, in order of kind, cell and instance."""
+        query = "SELECT kind, cell, instance, outcome FROM trials ORDER BY kind, cell, instance"
+        with self._opened() as connection:
+            found = connection.execute(query).fetchall()
+        try:
+            return [(Trial(kind, json.loads(cell), place), json.loads(row)) for kind, cell, place, row in found]
+        except (ValueError, TypeError) as error:
+            raise StoreError(f"the store {self.path} holds a damaged row: {error}") from error
 
     def __contains__(self, trial: Trial) -> bool:
         query = "SELECT 1 FROM trials WHERE kind = ? AND cell = ? AND instance = ?"

@@ -1,0 +1,74 @@
+"""All trials of the paper's tables and figures, kept in the repository, and ours beside the paper's.
+
+Trials are those of `dilutron reproduce`. They go into a store the moment they are known, so that a run that was stopped
+goes on, and from there into `results/trials`.
+"""
+
+from __future__ import annotations
+
+from benchmarks import archive, competitors
+from benchmarks.rows import RESULTS, TRIALS, write
+from dilutron import plots
+from dilutron.experiments.compare import CONVERGED_ONLY, NOT_RUN, compare, converged, published, summary
+from dilutron.experiments.outputs import rows_of
+from dilutron.experiments.paper import ITEMS, trials
+from dilutron.experiments.runner import Progress, processes, run
+from dilutron.experiments.store import Store, Trial
+
+FIGURES = RESULTS.parents[1] / "docs" / "figures"
+SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "variant", "column", "ours", "se", "published",
+         "published_se", "difference", "gain", "verdict", "instances", "converged")  # fmt: skip
+
+AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "instances", "converged", "mse", "mse_se",
+            "auc", "auc_se", "auc_inclusion", "auc_inclusion_se")  # fmt: skip
+
+
+def main(instances: int, jobs: int) -> None:
+    """Compute what the store lacks, then tell all that is in it. The published grVAMP set, hours long, comes last."""
+    store = _store()
+    wanted = sorted(trials([*ITEMS.values(), competitors.LEARNING], instances), key=_slow)
+
+    def report(progress: Progress) -> None:
+        if progress.done % 200 == 0:
+            print(f"  {progress.done} of {progress.total} trials", flush=True)
+
+    run(wanted, store, processes(jobs), report=report)
+    _told(store)
+
+
+def tables(instances: int, jobs: int) -> None:
+    """The tables and figures from the trials that are there; nothing is computed."""
+    _told(_store())
+
+
+def _store() -> Store:
+    store = Store(TRIALS / "paper.sqlite")
+    archive.restore(store)
+    return store
+
+
+def _slow(trial: Trial) -> bool:
+    return trial.cell["method"] == "grvamp-paper"
+
+
+def _told(store: Store) -> None:
+    archive.keep(store)
+    competitors.tell(store)
+    beside(store)
+
+
+def beside(store: Store) -> None:
+    """Every table of the paper cell by cell, the averages behind its figures, and both as pictures for the docs."""
+    lines, averages = [], []
+    for name, item in ITEMS.items():
+        rows = rows_of(item, store)
+        if not rows:
+            continue
+        if published(name):
+            lines += [one._asdict() for one in compare(name, rows)]
+        else:
+            averages += [{"item": name, **line} for line in summary(rows) if line["over"] == "all"]
+        shown, note = (converged(rows), ", converged runs") if name in CONVERGED_ONLY else (rows, "")
+        plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), FIGURES / f"{name}.png")
+    write("paper_comparison", [{k: line[k] for k in SHOWN} for line in lines if line["verdict"] != NOT_RUN])
+    write("paper_averages", [{k: line.get(k, "") for k in AVERAGES} for line in averages])

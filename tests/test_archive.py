@@ -1,0 +1,37 @@
+"""Trials kept in the repository come back as they were, to six digits."""
+
+import pytest
+
+from benchmarks import archive
+from dilutron.experiments.store import Store, Trial
+
+KNOWN = [
+    (Trial("learning", {"n": 8, "alpha": 0.5}, 0), {"status": "converged", "mse": 0.123456789, "ranks": "0 1 5"}),
+    (Trial("teacher", {"n": 8, "alpha": 0.5}, 0), {"status": "converged", "mse": 1e-7, "log_evidence": None}),
+    (Trial("teacher", {"n": 8, "alpha": 0.5}, 1), {"status": "max_iter", "mse": float("inf"), "iterations": 7}),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = Store(tmp_path / "one.sqlite")
+    store.write_all(KNOWN)
+    return store
+
+
+def test_there_and_back(store, tmp_path):
+    archive.keep(store, tmp_path / "kept")
+    other = Store(tmp_path / "other.sqlite")
+    other.write(*KNOWN[1])
+    assert archive.restore(other, tmp_path / "kept") == 2
+    rounded = {**KNOWN[0][1], "mse": 0.123457}
+    assert other.known() == [(KNOWN[0][0], rounded), *KNOWN[1:]]
+
+
+def test_the_same_rows_give_the_same_bytes(store, tmp_path):
+    for name in ("first", "second"):
+        archive.keep(store, tmp_path / name)
+    files = sorted((tmp_path / "first").iterdir())
+    assert [file.name for file in files] == ["learning.jsonl.gz", "teacher.jsonl.gz"]
+    for file in files:
+        assert file.read_bytes() == (tmp_path / "second" / file.name).read_bytes()
