@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("jinja2")
 
 from dilutron import report
+from dilutron.report.phrases import measured, percent
 from dilutron.report.reading import read
 from dilutron.report.svg import Scale, clipped, fitted, number
-from dilutron.report.words import measured, percent
 from tests import report_runs
 
 EVIL = "<script>alert(1)</script>"
