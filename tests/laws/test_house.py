@@ -46,9 +46,9 @@ ROOMS = (
     "plots",
     "experiments",
     "report",
-    "demo",
     "commands",
     "cli",
+    "demo",
 )
 CORE = ("special", "priors", "gaussian", "loop", "ep")
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
