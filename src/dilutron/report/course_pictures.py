@@ -52,7 +52,7 @@ def trace(run: RunFolder) -> Picture | None:
         kept = _thin(rows)
         steps, left = ([mark.iteration for mark in kept], [mark.mismatch for mark in kept])
         every.append(Curve(target, np.array(steps, dtype=float), np.array(left)))
-    if not every:
+    if all(curve.x.size < 2 for curve in every):  # begun at the answer of a like problem, there is no way to show
         return None
     found = every[:SERIES]
     title = "How the calculation settled"
