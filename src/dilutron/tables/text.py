@@ -112,9 +112,9 @@ def _check_utf8(file: Path, source: Any) -> None:
 def _check_widths(file: Path, source: Any, header: list[str], separator: str) -> None:
     for number, row in enumerate(_records(source, separator)):
         if row and len(row) != len(header):
+            remedy = "close the quote that is left open" if "\n" in "".join(row) else "mend that row, or the header"
             raise TableError(
-                f"{file}: row {number} has {len(row)} values and the header {len(header)} names: mend that row, or the "
-                "header."
+                f"{file}: row {number} has {len(row)} values and the header {len(header)} names: {remedy}."
             )
 
 
