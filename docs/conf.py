@@ -48,7 +48,7 @@ def written(as_block):
 
     def visit(translator, node):
         formula = tex2mathml(node.astext(), as_block=as_block)
-        translator.body.append(f'<div style="margin: 1rem 0; overflow-x: auto">{formula}</div>\n' if as_block else formula)
+        translator.body.append(f'<div style="margin: 1rem 0">{formula}</div>\n' if as_block else formula)
         raise SkipNode
 
     return visit, None
