@@ -19,6 +19,8 @@ ROOMS = (
     "files",
     "priors",
     "gaussian",
+    "rows",
+    "chunked",
     "loop",
     "problem",
     "ep",
