@@ -186,8 +186,10 @@ def summary(rows: Rows, copies: Vector | None) -> Summary:
     share = np.array([part[2] for part in parts])
     share = share / share.sum()
     means, variances = np.array([part[3] for part in parts]), np.array([part[4] for part in parts])
-    mean = share @ means
-    return Summary(low, high, mean, share @ (variances + (means - mean) ** 2), np.concatenate([p[5] for p in parts]))
+    norms = np.concatenate([part[5] for part in parts])
+    with np.errstate(over="ignore"):  # as in `_summed`
+        mean = share @ means
+        return Summary(low, high, mean, share @ (variances + (means - mean) ** 2), norms)
 
 
 def standardized(rows: Rows, center: Vector, scale: Vector) -> Rows:

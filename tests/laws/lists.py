@@ -114,8 +114,8 @@ LEARNABLE = tuple((case, name) for case in PRIORS for name in case.prior.paramet
 
 
 def chunked(design):
-    """The backend for tables that are not in memory, on blocks of four rows."""
-    return Chunked(Rows.of(design, block_rows=4))
+    """The backend for tables that are not in memory, on blocks of seven rows."""
+    return Chunked(Rows.of(design, block_rows=7))
 
 
 BACKENDS = (Primal, Dual, chunked) if find_spec("dask") else (Primal, Dual)
