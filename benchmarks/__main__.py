@@ -19,6 +19,7 @@ from benchmarks import (
     size,
     speed,
     synthetic,
+    tall,
     wide,
 )
 from benchmarks.rows import TRIALS
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "wide": wide.main,
     "speed": speed.main,
     "size": size.main,
+    "tall": tall.main,
     "reading": reading.main,
     "real_data": real_data.main,
     "label_errors": label_errors.main,
