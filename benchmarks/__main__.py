@@ -16,9 +16,11 @@ from benchmarks import (
     reading,
     real_data,
     runtime,
+    scale,
     size,
     speed,
     synthetic,
+    tall,
     wide,
 )
 from benchmarks.rows import TRIALS
@@ -34,6 +36,8 @@ BENCHMARKS = {
     "wide": wide.main,
     "speed": speed.main,
     "size": size.main,
+    "tall": tall.main,
+    "scale": scale.main,
     "reading": reading.main,
     "real_data": real_data.main,
     "label_errors": label_errors.main,

@@ -132,14 +132,9 @@ class Primal(Designed):
     def _inverse_root(self, precision: Vector) -> tuple[Vector, float]:
         """Inverse of the Cholesky factor L of A, Eq. (17), and log det A."""
         n_weights = self.shape[1]
-        label = precision[n_weights:]
-        np.multiply(self.design, np.sqrt(np.maximum(label, 0.0))[:, None], out=self._rows)
-        matrix = dsyrk(1.0, self._rows.T, lower=1, c=self._square, overwrite_c=1)
-        if np.any(label < 0.0):  # the few labels that EP believes are wrong
-            rows = self.design[label < 0.0] * np.sqrt(-label[label < 0.0])[:, None]
-            matrix = dsyrk(-1.0, rows.T, beta=1.0, lower=1, c=matrix, overwrite_c=1)
+        matrix = weighted_square(self.design, precision[n_weights:], self._rows, self._square)
         matrix[np.diag_indices(n_weights)] += precision[:n_weights]
-        return _inverse_cholesky(matrix)
+        return inverse_cholesky(matrix)
 
 
 class Dual(Designed):
@@ -204,7 +199,7 @@ class Dual(Designed):
         root = np.sqrt(label)
         matrix = prior * root * root[:, None]
         matrix[np.diag_indices_from(matrix)] += 1.0
-        inverse, log_det = _inverse_cholesky(np.asfortranarray(matrix))
+        inverse, log_det = inverse_cholesky(np.asfortranarray(matrix))
         return prior, inverse * root, log_det
 
     def _strips(self) -> list[slice]:
@@ -238,7 +233,7 @@ class Dual(Designed):
         held = np.empty((loose.size, loose.size))
         held[of_weight] = columns.T @ pull + unit / weight[weights, None]
         held[~of_weight] = columns[labels] @ unit + prior[labels] @ pull
-        inverse, log_det = _inverse_cholesky(np.diag(1.0 / borrowed) - held)
+        inverse, log_det = inverse_cholesky(np.diag(1.0 / borrowed) - held)
         pull, right = pull @ inverse.T, inverse.T[of_weight]
         spread = np.empty((n_weights + n_labels, loose.size))  # filled in place: for many loose weights it is large
         np.matmul(self.design.T, pull, out=spread[:n_weights])
@@ -299,6 +294,17 @@ def choose(design: Vector) -> Gaussian:
     return Primal(design) if design.shape[0] >= design.shape[1] else Dual(design)
 
 
+def weighted_square(design: Vector, label: Vector, rows: Vector | None = None, square: Vector | None = None) -> Vector:
+    """X' diag(label) X, its lower triangle, in Fortran order; in the workspaces where they are given."""
+    rows = np.multiply(design, np.sqrt(np.maximum(label, 0.0))[:, None], out=rows)
+    square = np.zeros((design.shape[1], design.shape[1]), order="F") if square is None else square
+    matrix = dsyrk(1.0, rows.T, lower=1, c=square, overwrite_c=1)
+    if np.any(label < 0.0):  # the few labels that EP believes are wrong
+        rows = design[label < 0.0] * np.sqrt(-label[label < 0.0])[:, None]
+        matrix = dsyrk(-1.0, rows.T, beta=1.0, lower=1, c=matrix, overwrite_c=1)
+    return matrix
+
+
 def _borrow(precision: Vector, n_weights: int) -> tuple[Vector, NDArray[np.intp], Vector]:
     """Safe precisions, the loose variables' positions, and what each borrowed."""
     weight = precision[:n_weights]
@@ -320,7 +326,7 @@ def _label_var(prior: Vector, half: Vector, label: Vector) -> Vector:
     return var
 
 
-def _inverse_cholesky(matrix: Vector) -> tuple[Vector, float]:
+def inverse_cholesky(matrix: Vector) -> tuple[Vector, float]:
     """L^-1 (lower triangular) and log det of a symmetric matrix whose lower triangle is given; it is overwritten."""
     factor, info = dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
     if info != 0:

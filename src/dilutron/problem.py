@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dilutron.priors import Prior
+from dilutron.rows import Rows, in_blocks, signed, standardized, summary
 from dilutron.special import Vector
 
 
@@ -20,7 +21,7 @@ class Problem:
     Attributes
     ----------
     X : array of shape (M, N)
-        Patterns, centred and scaled where that was asked for.
+        Patterns, centred and scaled where that was asked for; or `Rows`, blocks of rows that are not in memory.
     labels : array of shape (M,)
         -1 or +1.
     names : tuple of N strings
@@ -29,7 +30,7 @@ class Problem:
         What was subtracted from, and divided out of, each column.
     """
 
-    X: Vector
+    X: Any  # a matrix to all methods but EP, which refuse `Rows`
     labels: Vector
     names: tuple[str, ...]
     center: Vector
@@ -50,8 +51,9 @@ class Problem:
 
         Parameters
         ----------
-        X : array-like of shape (M, N)
-            One row per pattern.
+        X : array-like of shape (M, N), or Rows
+            One row per pattern. Blocks of rows, `Rows.of(...)`, stay where they are, and so do arrays of dask and zarr;
+            they are read once here, twice where they are standardized.
         labels : array-like of shape (M,)
             -1 or +1.
         names : sequence of N strings, optional
@@ -64,28 +66,18 @@ class Problem:
         copies : array-like of shape (M,), optional
             How often each row counts when columns are standardized.
         """
-        patterns = _patterns(X)
-        n_patterns, n_features = patterns.shape
-        checked = _labels(labels, n_patterns, strict)
-        named = _names(names, n_features)
-        low, high = patterns.min(axis=0), patterns.max(axis=0)
-        size = np.maximum(np.abs(low), np.abs(high))
-        extreme = np.flatnonzero((size > 1e100) | ((size < 1e-100) & (size > 0.0)))
-        if extreme.size:
-            raise ValueError(
-                f"X has values of size {size[extreme[0]]:.3g} in column {extreme[0]} ({named[extreme[0]]!r}), beyond"
-                " what can be squared and summed: rescale the column."
-            )
-        constant = np.flatnonzero(low == high)
-        if constant.size and strict:
-            raise ValueError(
-                f"X has {constant.size} constant column(s), the first is {named[constant[0]]!r} (column {constant[0]}):"
-                " a constant says nothing about the labels. Drop such columns, or pass strict=False to keep them."
-            )
-        center, scale = np.zeros(n_features), np.ones(n_features)
-        if standardize:
-            center, scale = _moments(patterns, low == high, copies)
-            patterns = (patterns - center) / scale
+        if in_blocks(X) or isinstance(X, Rows):
+            patterns, center, scale, named, checked = _of_rows(X, labels, names, standardize, strict, copies)
+        else:
+            patterns = _patterns(X)
+            n_patterns, n_features = patterns.shape
+            checked, named = _labels(labels, n_patterns, strict), _names(names, n_features)
+            low, high = patterns.min(axis=0), patterns.max(axis=0)
+            _check_columns(low, high, named, strict)
+            center, scale = np.zeros(n_features), np.ones(n_features)
+            if standardize:
+                center, scale = _moments(patterns, low == high, copies)
+                patterns = (patterns - center) / scale
         problem = cls(patterns, checked, named, center, scale)
         if strict:
             problem.refuse_empty_rows()
@@ -93,28 +85,35 @@ class Problem:
 
     def refuse_empty_rows(self) -> None:
         """ValueError where a row is all zeros: without an intercept its label tells nothing."""
-        empty = np.flatnonzero(~np.any(self.X, axis=1))
+        heard = np.asarray(self.X.norms) > 0.0 if isinstance(self.X, Rows) else np.any(self.X, axis=1)
+        empty = np.flatnonzero(~heard)
         if empty.size:
             raise ValueError(f"row {empty[0]} of X is all zeros, so its label tells nothing: drop it.")
 
-    def signed(self, *, intercept: bool = False) -> Vector:
+    def signed(self, *, intercept: bool = False) -> Any:
         """Every pattern times its label, Eq. (3), with a last column for the intercept where wanted."""
-        n_patterns, n_features = self.X.shape
-        design = np.empty((n_patterns, n_features + intercept))
-        np.multiply(self.X, self.labels[:, None], out=design[:, :n_features])  # Eq. (3)
-        if intercept:
-            design[:, -1] = self.labels
-        else:
+        if not intercept:
             self.refuse_empty_rows()
-        return design
+        if isinstance(self.X, Rows):
+            return self.X.signed(self.labels, intercept=intercept)
+        return signed(self.X, self.labels, intercept=intercept)
 
     def check_priors(
-        self, weights: Prior, labels: Prior, intercept: Prior | None = None, *, copies: bool = False
+        self,
+        weights: Prior,
+        labels: Prior,
+        intercept: Prior | None = None,
+        *,
+        copies: bool = False,
+        row_blocks: bool = False,
     ) -> None:
         """ValueError where a prior stands in the wrong place, or holds the wrong number of values.
 
-        So too where labels count more than once, unless the method knows of `copies`.
+        So too where labels count more than once, unless the method knows of `copies`, and where the patterns are not in
+        memory, unless it knows of `row_blocks`.
         """
+        if not row_blocks and isinstance(self.X, Rows):
+            raise ValueError('X in blocks of rows is known to method="ep" only: pass an array in memory, or use that.')
         n_patterns, n_features = self.X.shape
         for role, prior, size in (
             ("weights", weights, n_features),
@@ -133,6 +132,43 @@ class Problem:
                     raise ValueError(f"{role}.{name} has {np.size(value)} values: give {shape}.")
         if not copies and np.any(np.asarray(labels.multiplicity) != 1.0):
             raise ValueError('labels.copies is known to method="ep" only: leave it out, or repeat rows.')
+
+
+def _of_rows(
+    X: Any, labels: Any, names: Sequence[str] | None, standardize: bool, strict: bool, copies: Any
+) -> tuple[Any, Vector, Vector, tuple[str, ...], Vector]:
+    """Checked blocks of rows, their columns' center, scale and names, and the labels."""
+    rows = X if isinstance(X, Rows) else Rows.of(X)
+    n_patterns, n_features = rows.shape
+    if n_patterns < n_features:
+        raise ValueError(
+            f"X has {n_patterns} rows and {n_features} columns: blocks of rows are for more rows than columns."
+            " Pass it as an array in memory, np.asarray(X)."
+        )
+    checked, named = _labels(labels, n_patterns, strict), _names(rows.names if names is None else names, n_features)
+    low, high, center, var, norms = summary(rows, copies)
+    _check_columns(low, high, named, strict)
+    if not standardize:
+        return replace(rows, norms=norms), np.zeros(n_features), np.ones(n_features), named, checked
+    center, scale = np.where(low == high, low, center), np.where((var > 0.0) & (low < high), np.sqrt(var), 1.0)
+    return standardized(rows, center, scale), center, scale, named, checked
+
+
+def _check_columns(low: Vector, high: Vector, named: tuple[str, ...], strict: bool) -> None:
+    """ValueError for columns of extreme values, and where `strict` for constant ones."""
+    size = np.maximum(np.abs(low), np.abs(high))
+    extreme = np.flatnonzero((size > 1e100) | ((size < 1e-100) & (size > 0.0)))
+    if extreme.size:
+        raise ValueError(
+            f"X has values of size {size[extreme[0]]:.3g} in column {extreme[0]} ({named[extreme[0]]!r}), beyond"
+            " what can be squared and summed: rescale the column."
+        )
+    constant = np.flatnonzero(low == high)
+    if constant.size and strict:
+        raise ValueError(
+            f"X has {constant.size} constant column(s), the first is {named[constant[0]]!r} (column {constant[0]}):"
+            " a constant says nothing about the labels. Drop such columns, or pass strict=False to keep them."
+        )
 
 
 def learnable(names: Sequence[str], *priors: Prior) -> frozenset[str]:

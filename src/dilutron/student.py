@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from dilutron import paper_scheme
+from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
-from dilutron.gaussian import Gaussian, Sites, Tied, choose
+from dilutron.gaussian import Gaussian, Sites, Tied
 from dilutron.ladder import LADDER, Callback, settle
 from dilutron.learning import Learned, climb, em, learn
 from dilutron.options import names, old_share, one_of, positive, truth, whole
@@ -96,7 +97,7 @@ def solve(
     callback : callable, optional
         Sees every state; where it returns True the run stops, with the status STOPPED.
     """
-    problem.check_priors(weights, labels, intercept, copies=True)
+    problem.check_priors(weights, labels, intercept, copies=True, row_blocks=True)
     blocks = _blocks(problem, weights, labels, intercept)
     gaussian = choose(problem.signed(intercept=intercept is not None))
     return _solved("ep", problem, gaussian, blocks, options or EPOptions(), start, callback)

@@ -1,6 +1,7 @@
 """The lists that the laws run over. A new prior, backend or method is one line here."""
 
 from dataclasses import fields
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import mpmath as mp
@@ -8,8 +9,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from dilutron import Normal, Probit, RobustProbit, SpikeSlab, Theta, ThetaMixture
+from dilutron.chunked import Chunked
 from dilutron.gaussian import Dual, Primal
 from dilutron.methods import METHODS, OPTIONS
+from dilutron.rows import Rows
 
 N_FEATURES = 4  # of the priors with one value per feature
 
@@ -109,7 +112,13 @@ SPIKE_SLABS = tuple(case for case in PRIORS if isinstance(case.prior, SpikeSlab)
 LABELS = tuple(case for case in PRIORS if isinstance(case.prior, RobustProbit))
 LEARNABLE = tuple((case, name) for case in PRIORS for name in case.prior.parameters)
 
-BACKENDS = (Primal, Dual)
+
+def chunked(design):
+    """The backend for tables that are not in memory, on blocks of seven rows."""
+    return Chunked(Rows.of(design, block_rows=7))
+
+
+BACKENDS = (Primal, Dual, chunked) if find_spec("dask") else (Primal, Dual)
 
 N_WEIGHTS = 20  # of the problems that every method is run on
 NEEDS: dict[str, dict[str, Any]] = {  # options that a method cannot do without on those

@@ -20,6 +20,8 @@ ROOMS = (
     "files",
     "priors",
     "gaussian",
+    "rows",
+    "chunked",
     "loop",
     "problem",
     "ep",
