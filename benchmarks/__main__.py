@@ -20,6 +20,7 @@ from benchmarks import (
     speed,
     synthetic,
     wide,
+    wide_run,
 )
 from benchmarks.rows import TRIALS
 
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "speed": speed.main,
     "size": size.main,
     "reading": reading.main,
+    "wide_run": wide_run.main,
     "real_data": real_data.main,
     "label_errors": label_errors.main,
     "synthetic": synthetic.main,
