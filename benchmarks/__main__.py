@@ -22,6 +22,7 @@ from benchmarks import (
     synthetic,
     tall,
     wide,
+    wide_run,
 )
 from benchmarks.rows import TRIALS
 
@@ -39,6 +40,7 @@ BENCHMARKS = {
     "tall": tall.main,
     "scale": scale.main,
     "reading": reading.main,
+    "wide_run": wide_run.main,
     "real_data": real_data.main,
     "label_errors": label_errors.main,
     "synthetic": synthetic.main,

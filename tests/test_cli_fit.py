@@ -105,11 +105,23 @@ def test_three_classes_count_no_feature_twice(dilutron, tmp_path):
     )
 
 
+SCORES = {
+    **{"folds": 5, "converged": 5, "accuracy": 0.5, "accuracy_se": 0.1},
+    **{"auc": 0.8, "auc_se": 0.01, "majority": 0.5},
+}
+
+
+def test_folds_whose_fit_did_not_settle_are_told():
+    assert answers._held_out_words(SCORES | {"converged": 3})[1:] == [
+        "Of the 5 fits to the other folds, 2 did not settle."
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "chance"), [({}, False), ({"auc_se": None}, True), ({"auc": None, "auc_se": None}, True)]
 )
 def test_an_unknown_error_of_the_auc_is_no_small_one(changes, chance):
-    scores = {"folds": 5, "accuracy": 0.5, "accuracy_se": 0.1, "auc": 0.8, "auc_se": 0.01, "majority": 0.5} | changes
+    scores = SCORES | changes
     first, *more = answers._held_out_words(scores)
     assert ("AUC not known" in first) == (scores["auc"] is None)
     assert more == ["That is no better than chance: do not rely on these features."] * chance

@@ -35,8 +35,9 @@ def registered():
         known.update(was)
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/guide.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "docs/guide.md"])
 def test_the_page_runs(page, tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     run_page(page)
 

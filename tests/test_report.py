@@ -455,3 +455,10 @@ def test_beliefs_that_predictions_do_not_bear_out_are_called_so(tmp_path):
 def test_an_unknown_error_is_no_small_one(tmp_path):
     said = page_of(tmp_path, told=changed(held_out__accuracy_se=None, held_out__auc_se=None)).said
     assert "better than guessing by more than two standard errors" not in said
+
+
+@pytest.mark.parametrize(("settled", "told"), [(3, True), (5, False), (None, False)])
+def test_folds_whose_fit_did_not_settle_are_told(tmp_path, settled, told):
+    said = re.sub(r"\s+", " ", page_of(tmp_path, told=changed(held_out__converged=settled)).said)
+    assert ("Not all held-out fits settled. 2 of 5 folds did not reach their tolerance" in said) is told
+    assert ("Read with care" in said) is told

@@ -219,11 +219,13 @@ def _held_out_words(scores: dict[str, Any] | None) -> list[str]:
     # An error that is not known may be of any size.
     errors = {key: math.inf if scores[f"{key}_se"] is None else scores[f"{key}_se"] for key, _ in guesses}
     chance = all(scores[key] is None or scores[key] <= guess + 2.0 * errors[key] for key, guess in guesses)
+    restless = scores["folds"] - scores["converged"]
     area = "not known" if scores["auc"] is None else f"{scores['auc']:.3f}"
     return [
         f"Rows held out in {scores['folds']} folds: {scores['accuracy']:.1%} right (± {scores['accuracy_se']:.1%}), "
         f"AUC {area}; naming the largest class always would get {scores['majority']:.1%}.",
         *(["That is no better than chance: do not rely on these features."] if chance else []),
+        *([f"Of the {scores['folds']} fits to the other folds, {restless} did not settle."] if restless else []),
     ]
 
 

@@ -143,7 +143,14 @@ NEEDED: dict[str, dict[str, Any]] = {  # entries of run.json without which there
 MAYBE: dict[str, dict[str, Any]] = {  # others that have a kind, where they are there and known
     "data": {"n_imputed": int, "dropped": list},
     "result": {"path": list, "eta": (*NUMBER, list)},
-    "held_out": {"repeats": int, "accuracy_se": NUMBER, "auc": NUMBER, "auc_se": NUMBER, "log_loss": NUMBER}
+    "held_out": {
+        "repeats": int,
+        "converged": int,
+        "accuracy_se": NUMBER,
+        "auc": NUMBER,
+        "auc_se": NUMBER,
+        "log_loss": NUMBER,
+    }
     | {"majority": NUMBER},
 }
 

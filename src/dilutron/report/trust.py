@@ -32,8 +32,8 @@ class Check(NamedTuple):
 def checks(run: RunFolder) -> list[Check]:
     """Every reason to trust or to doubt, the gravest first."""
     found = [
-        _settled(run), _enough(run), *_unequal(run), *_held_out(run), *_probabilities(run), _pointed(run), *_size(run),
-        *_perfect(run), *_doubted(run), *_filled(run),
+        _settled(run), _enough(run), *_unequal(run), *_held_out(run), *_restless(run), *_probabilities(run),
+        _pointed(run), *_size(run), *_perfect(run), *_doubted(run), *_filled(run),
     ]  # fmt: skip
     return sorted(found, key=lambda check: (BAD, CARE, GOOD).index(check.level))
 
@@ -114,6 +114,16 @@ def _held_out(run: RunFolder) -> Iterable[Check]:
                " features below."),
     }[better(run)]  # fmt: skip
     yield Check(level, title, Markup(text))
+
+
+def _restless(run: RunFolder) -> Iterable[Check]:
+    """Whether the fits to the other folds settled: one that did not may predict nothing at all."""
+    held = run.held_out or {}
+    if held.get("converged") is not None and held["converged"] < held["folds"]:
+        yield Check(CARE, "Not all held-out fits settled", Markup(
+            "{} of {} did not reach their tolerance: the predictions of their rows may be poor, and the accuracy lower"
+            " than that of the model on this page."
+        ).format(held["folds"] - held["converged"], count(held["folds"], "fold")))  # fmt: skip
 
 
 def _probabilities(run: RunFolder) -> Iterable[Check]:

@@ -70,7 +70,10 @@ def make(path: str | os.PathLike[str], request: Request, tell: Tell = silent) ->
         groups = model.feature_groups(X, sheet.labels, n_groups=min(GROUPS, model.n_features_likely_), min_size=2)
     order = class_order(model.classes_, request.positive)
     facts = facts_of(sheet, request, model, order)
-    facts["held_out"] = None if said is None else {"folds": folds, "repeats": 1, **scores_of(said, sheet.labels, order)}
+    facts["held_out"] = None
+    if said is not None:
+        scores = scores_of(said, sheet.labels, order)
+        facts["held_out"] = {"folds": folds, "repeats": 1, "converged": sum(said.converged), **scores}
     facts["seconds"] = time.perf_counter() - began
     tables = {
         "features": feature_rows(sheet, model, order, groups),
