@@ -180,6 +180,27 @@ def _rms(values: Vector) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
+def discrepancy(design: Vector, sites: Sites, marginals: Marginals) -> float:
+    """How far marginals are from what the sites say, relatively; infinite where a variance is not positive.
+
+    A look at a backend's work that does not use the backend: A m = b, y = X m, and tr(A A^-1) = N for the variances.
+    """
+    n_weights = design.shape[1]
+    (weight, label), (pull, push) = (np.split(part, [n_weights]) for part in sites)
+    (mean, told), (unit, std) = (np.split(part, [n_weights]) for part in (marginals.mean, np.sqrt(marginals.var)))
+    length = np.sqrt(np.einsum("ij,ij->j", design, design))
+    field = design @ mean
+    left = pull - weight * mean + (push - label * field) @ design  # Eq. (18)
+    size = np.abs(pull) + np.abs(weight * mean) + (np.linalg.norm(push) + np.linalg.norm(label * field)) * length
+    share = sites.precision * marginals.var
+    off = (
+        np.max(unit * np.abs(left)) / (1.0 + np.max(unit * size)),  # in units that no column's scale changes
+        np.max(np.abs(told - field) / (std + np.abs(field))),  # Eq. (19)
+        np.abs(share.sum() - n_weights) / np.abs(share).sum(),  # Eq. (20), summed over all variables
+    )
+    return float(np.max(off)) if np.all(marginals.var > 0.0) and np.all(np.isfinite(off)) else np.inf
+
+
 def flat_sites(blocks: Blocks) -> Sites:
     """The start: weights at their prior's variance, labels unheard."""
     parts = [np.broadcast_to(b.prior.flat_precision(), b.where.stop - b.where.start) for b in blocks]
