@@ -14,6 +14,7 @@ PIP := $(BIN)/python $(QUIET)
 READY := $(VENV)/.venv-stamp
 CORE := $(VENV)/.core-stamp
 DEV := $(VENV)/.dev-stamp
+CLI := $(VENV)/.cli-stamp
 PLOT := $(VENV)/.plot-stamp
 PAPER := $(VENV)/.paper-stamp
 DOCS := $(VENV)/.docs-stamp
@@ -33,7 +34,7 @@ help: ## show this list
 	@echo
 	@echo "  PYTHON=python3.12 picks the interpreter of .venv; PYTEST_ARGS='-k laws' goes to pytest."
 
-demo: $(CORE) ## solve a small problem and show the result
+demo: $(CLI) ## from a real table with wrong labels to a report: which were found, and the page to open
 	$(BIN)/python -m dilutron.demo
 
 test: check ## check, then run all tests
@@ -84,6 +85,10 @@ $(CORE): pyproject.toml | $(READY)
 # An extra brings the core along, so each of these stamps both. The tests need all extras that they test.
 $(DEV): pyproject.toml | $(READY)
 	$(PIP) install -e '.[dev,cli,dask,plot]'
+	@touch $(CORE) $@
+
+$(CLI): pyproject.toml | $(READY)
+	$(PIP) install -e '.[cli,report]'
 	@touch $(CORE) $@
 
 $(PLOT): pyproject.toml | $(READY)

@@ -1,5 +1,8 @@
 """Configuration of the documentation. The build needs no network."""
 
+from docutils.nodes import SkipNode
+from docutils.utils.math.latex2mathml import tex2mathml
+
 from dilutron import __version__
 
 project = "dilutron"
@@ -11,7 +14,6 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
 ]
 exclude_patterns = ["_build"]
@@ -26,7 +28,13 @@ numpydoc_show_class_members = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"dilutron {release}"
-html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"]}
+html_theme_options = {
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "header_links_before_dropdown": 5,
+}
+html_sidebars = {"**": []}  # every page is at the top: there is nothing below it to list
+html_math_renderer = "mathml"
 html_show_sourcelink = False
 
 
@@ -35,5 +43,17 @@ def without_aliases(app, what, name, obj, skip, options):
     return skip or (getattr(obj, "__doc__", None) or "").startswith("Alias for field number")
 
 
+def written(as_block):
+    """Formulas as MathML, which browsers know of themselves: MathJax would come over the network."""
+
+    def visit(translator, node):
+        formula = tex2mathml(node.astext(), as_block=as_block)
+        translator.body.append(f'<div style="margin: 1rem 0">{formula}</div>\n' if as_block else formula)
+        raise SkipNode
+
+    return visit, None
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", written(False), written(True))
     app.connect("autodoc-skip-member", without_aliases)

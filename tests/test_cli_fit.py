@@ -271,7 +271,7 @@ def test_a_full_disk_is_one_line(toy, tmp_path, monkeypatch):
     def full(*arguments, **keywords):
         raise OSError(28, "No space left on device", "run/features.csv")
 
-    monkeypatch.setattr(runs, "write_csv", full)
+    monkeypatch.setattr(runs.folder, "write_csv", full)
     code, _, err = toy("fit", "toy.csv", *QUICK, "--folds", "0", "--out", "run")
     assert code == 1
     assert err.splitlines()[-1] == "dilutron: run/features.csv: No space left on device; nothing was written"
@@ -282,7 +282,7 @@ def test_ctrl_c_in_the_middle(toy, tmp_path, monkeypatch):
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "held_out", interrupted)
+    monkeypatch.setattr(runs.making, "held_out", interrupted)
     code, out, err = toy("fit", "toy.csv", *QUICK, "--out", "run")
     assert (code, out) == (130, "")
     assert err.splitlines()[-1] == "dilutron: stopped; nothing was written"

@@ -1,33 +1,54 @@
 import csv
 import re
 
-from dilutron import Posterior, Status, demo
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+
+from dilutron import demo
 
 
-def test_the_demo_prints_and_writes(tmp_path, monkeypatch, capsys):
+def test_the_demo_finds_wrong_labels_and_says_what_to_open(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     demo.main()
     printed = capsys.readouterr().out
-    rho = float(re.search(r"rho +learned ([\d.]+)", printed).group(1))
-    eta = float(re.search(r"labels +learned ([\d.]+)", printed).group(1))
-    assert abs(rho - 0.25) < 0.08
-    assert abs(eta - 0.95) < 0.03
-    assert "converged" in printed
-    assert "P(w != 0)" in printed
-    posterior = Posterior.load(tmp_path / "demo-run" / "posterior")
-    assert posterior.status is Status.CONVERGED
-    assert f"{posterior.weights.rho:.3f}" == f"{rho:.3f}"
-    for name, rows in (("weights.csv", 128), ("labels.csv", 512)):
-        with open(tmp_path / "demo-run" / name, newline="", encoding="utf-8") as file:
-            assert len(list(csv.DictReader(file))) == rows
-    assert {path.name for path in (tmp_path / "demo-run").iterdir()} == {"posterior", "weights.csv", "labels.csv"}
-    assert "demo-run" in printed
+    run = tmp_path / "demo-run" / "run"
+    assert printed.splitlines()[-1] == f"Open {run / 'report.html'}"
+    assert "p181" in (run / "report.html").read_text(encoding="utf-8")
+    found, suspects = map(int, re.search(r"turned over, (\d+) are among the (\d+) suspects", printed).groups())
+    assert found >= 10
+    assert suspects <= 15
+    with open(run / "labels.csv", newline="", encoding="utf-8") as file:
+        listed = [row["id"] for row in csv.DictReader(file) if row["suspect"] == "true"]
+    assert len(listed) == suspects
+    assert all(name in listed for name in re.search(r"suspects: (.*)\.", printed).group(1).split(", "))
+    demo.main()  # once more, over the first
 
 
-def test_the_demo_can_be_run_again(tmp_path, monkeypatch, capsys):
+def test_the_table_differs_from_the_real_one_in_the_labels_turned_over_alone(tmp_path):
+    turned_over = demo.write_table(tmp_path / "patients.csv")
+    with open(tmp_path / "patients.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    data = demo.load_breast_cancer()
+    other = [
+        row["patient"] for row, k in zip(rows, data.target, strict=True) if row["diagnosis"] != data.target_names[k]
+    ]
+    assert other == turned_over
+    assert len(turned_over) == demo.WRONG
+    assert [float(value) for value in list(rows[-1].values())[2:]] == data.data[-1].tolist()
+
+
+def test_what_was_not_found_is_said(tmp_path):
+    place = tmp_path / "labels.csv"
+    place.write_text("id,suspect\na,true\nb,true\nc,false\n")
+    said = demo.verdict(["b", "c"], place)
+    assert said == "Of the 2 labels turned over, 1 are among the 2 suspects: b.\nNot found: c."
+
+
+def test_a_fit_that_ends_early_ends_the_demo(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    demo.main()
-    first = capsys.readouterr().out
-    demo.main()
-    timing = re.compile(r"[\d.]+ s\b")
-    assert timing.sub("", capsys.readouterr().out) == timing.sub("", first)
+    monkeypatch.setattr(demo.cli, "main", lambda command: (_ for _ in ()).throw(SystemExit(130)))
+    with pytest.raises(SystemExit) as end:
+        demo.main()
+    assert end.value.code == 130

@@ -91,6 +91,20 @@ def test_nothing_sticks_out_sideways(opened, width, scheme):
         assert box["x"] + box["width"] <= width
 
 
+def test_words_of_tables_are_whole_on_a_phone(opened):
+    page = opened(390)
+    lines = """(cell) => [...cell.childNodes].reduce((most, node) => {
+        const range = document.createRange(); range.selectNode(node);
+        return Math.max(most, range.getClientRects().length);
+    }, 0)"""
+    for cell in page.locator("#table-labels tbody td:nth-child(3)", has_text="ill").all():
+        assert cell.evaluate(lines) == 1, "a short word is not cut"
+    assert page.locator("#table-groups tbody tr").first.bounding_box()["height"] < 200
+    for caption in page.locator("caption").all():
+        box = caption.bounding_box()
+        assert box["x"] + box["width"] <= 390
+
+
 @pytest.mark.parametrize(
     "classes", [("W" * 60, "MONOCLONAL GAMMOPATHY OF UNKNOWN SIGNIFICANCE"), ("ILL ONE", "W" * 60, "%" * 9)]
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -141,3 +141,8 @@ class Fit:
 def at_rest(posterior: Posterior, tol: float) -> bool:
     """True where the moments match; learned values may still move."""
     return bool(posterior.status is Status.CONVERGED or posterior.mismatch <= tol)
+
+
+def settled(fits: Iterable[Fit], tol: float) -> bool:
+    """True where all of several fits are at rest."""
+    return all(fit.at_rest(tol) for fit in fits)

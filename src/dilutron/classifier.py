@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dilutron import keeping
+from dilutron.averages import settled
 from dilutron.fitting import fitted
 from dilutron.loop import Status
 from dilutron.options import share, truth, whole
@@ -251,7 +252,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         self.fits_ = tuple(fitted(table, wish, start, self._tell) for table, start in zip(tables, starts, strict=True))
         self._name_results()
         self._review(X, y, heard)
-        if not all(fit.at_rest(self.tol) for fit in self.fits_):
+        if not settled(self.fits_, self.tol):
             warnings.warn(
                 f"{Status(self.status_).message} Raise max_iter={self.max_iter}, or expect more features.",
                 ConvergenceWarning,

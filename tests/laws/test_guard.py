@@ -140,5 +140,8 @@ def test_what_is_no_number_does_not_pass():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for bad in (np.nan, -1.0, 0.0, np.inf):
-            assert discrepancy(design, sites, marginals._replace(var=last(marginals.var, lambda v: bad))) == np.inf
+            assert (
+                discrepancy(design, sites, marginals._replace(var=last(marginals.var, lambda v, bad=bad: bad)))
+                == np.inf
+            )
         assert discrepancy(design, sites, marginals._replace(mean=last(marginals.mean, lambda v: np.nan))) == np.inf
