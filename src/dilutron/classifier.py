@@ -36,6 +36,7 @@ from dilutron.special import Vector
 from dilutron.wishes import Table, Wish, log_odds, relative_odds, with_odds
 
 STARTS = {"eta": 0.95, "beta": 0.1, "lam": 1.0}  # where learning begins
+MOST = 1e100  # times that a row may count: beyond, sums of counts have no square
 RULES = ("fdr", "n_features_to_select", "threshold")
 
 
@@ -266,7 +267,12 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         X = X.toarray() if hasattr(X, "toarray") else X
         copies = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         balance = getattr(self, "class_weight", None)
-        return X, y, copies if balance is None else copies * compute_sample_weight(balance, y)
+        copies = copies if balance is None else copies * compute_sample_weight(balance, y)
+        if copies.size and copies.max() > MOST:
+            raise ValueError(
+                f"a row counts {copies.max():.3g} times, by sample_weight and class_weight: at most {MOST:g}."
+            )
+        return X, y, copies
 
     def _tables(self, X: Vector, codes: Any, copies: Vector) -> list[Table]:
         """The second class against the first, or each against the rest."""

@@ -41,8 +41,11 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     solve_at = partial(solved_at, problem, table.copies[heard], wish, say=tell or (lambda words: None))
     nearby = partial(_nearby, start)
     if wish.density is not None:
-        posterior = solve_at(wish.density, nearby(wish.density))
-        fit = Fit((Share(1.0, hardened(posterior, wish, solve_at)),))
+        soft = solve_at(wish.density, nearby(wish.density))
+        posterior = hardened(soft, wish, solve_at)
+        if posterior is not soft and posterior.mismatch > wish.tol:  # a trial, good enough to compare but not to keep
+            posterior = solve_at(wish.density, posterior, beta=posterior.labels.beta)
+        fit = Fit((Share(1.0, posterior),))
     else:
         fit = weighed(followed(table, heard, wish, solve_at, nearby), wish)
     shares = tuple(Share(weight, kept(rested(problem, wish, posterior))) for weight, posterior in fit.shares)

@@ -31,7 +31,7 @@ class Status(Enum):
 _MESSAGES = {
     Status.CONVERGED: "The run reached its tolerance.",
     Status.MAX_ITER: "The tolerance was not reached before progress or the iterations (max_iter) ended; see the trace.",
-    Status.DIVERGED: "No further step was possible: the numbers left the valid range.",
+    Status.DIVERGED: "The numbers left the valid range: no step was possible, or the answer failed its own check.",
     Status.COLLAPSED: "Every weight fell to zero, a trap that hard labels allow: use a finite beta, or a larger rho.",
     Status.STOPPED: "The callback asked to stop.",
 }

@@ -22,6 +22,7 @@ from dilutron.special import Vector
 
 FORMAT = 1
 CERTAIN = 1e-12  # smallest variance of a predicted field, in units of its squared mean
+FAR = 1e100  # largest size of a value, in units of its column's scale, that can be squared and summed
 PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (SpikeSlab, RobustProbit, Normal)}
 
 
@@ -103,7 +104,7 @@ class Posterior:
     def predict(self, rows: Any) -> Gaussians:
         """Mean and variance of the field x.w + intercept for new rows, in the columns' original units."""
         try:
-            table = np.atleast_2d(np.asarray(rows, dtype=np.float64))
+            table = np.atleast_2d(np.asarray(rows, dtype=np.float64, order="C"))
         except (TypeError, ValueError) as error:
             raise ValueError(f"rows must be a table of numbers, one row per pattern: {error}") from error
         if table.ndim != 2 or table.shape[1] != self.mean.size:
@@ -111,7 +112,14 @@ class Posterior:
         if not np.all(np.isfinite(table)):
             row, column = np.argwhere(~np.isfinite(table))[0]
             raise ValueError(f"rows has the value {table[row, column]} in row {row}, column {column}: impute it first.")
-        table = (table - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            table = (table - self.center) / self.scale
+        if np.any(far := np.abs(table) > FAR):
+            row, column = np.argwhere(far)[0]
+            raise ValueError(
+                f"rows has the value {np.atleast_2d(rows)[row, column]:.3g} in row {row}, column {column}, beyond what"
+                " can be squared and summed: mend it."
+            )
         covariance = self.covariance()
         mean = table @ self.mean + self.intercept
         if covariance.base.size > self.mean.size:

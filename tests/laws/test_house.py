@@ -22,6 +22,7 @@ ROOMS = (
     "gaussian",
     "rows",
     "chunked",
+    "checking",
     "loop",
     "problem",
     "ep",

@@ -65,7 +65,7 @@ def _settled(run: RunFolder) -> Check:
 
 _ENDS = {
     "max_iter": "It ran out of iterations, or made no more progress, before it reached its tolerance.",
-    "diverged": "No further step was possible: the numbers left the valid range.",
+    "diverged": "The numbers left the valid range: no step was possible, or the answer failed its own check.",
     "collapsed": "Every coefficient fell to zero.",
     "stopped": "It was stopped.",
 }
