@@ -160,7 +160,7 @@ def cluster():
 
 
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, cluster):
-    X, labels = made(shape=(4000, N))
+    X, labels = made(shape=(3000, N))
     np.save(tmp_path / "x.npy", X)
     wanted = answer(Problem.from_arrays(X, labels))
     victim, seen = next(iter(cluster.workers.values())).pid, []
@@ -170,7 +170,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, cluster):
         if len(seen) == 3:  # while the next pass is under way
             threading.Timer(0.01, os.kill, (victim, signal.SIGKILL)).start()
 
-    found = answer(Problem.from_arrays(Rows.of(tmp_path / "x.npy", block_rows=50), labels), kill)
+    found = answer(Problem.from_arrays(Rows.of(tmp_path / "x.npy", block_rows=250), labels), kill)
     assert len(seen) > 4
     assert victim not in [nanny.pid for nanny in cluster.workers.values()]
     assert_same(found, wanted)
