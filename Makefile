@@ -38,7 +38,7 @@ demo: $(CLI) ## from a real table with wrong labels to a report: which were foun
 	$(BIN)/python -m dilutron.demo
 
 test: check ## check, then run all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 # The peers of the benchmarks on real data want a newer scikit-learn than dilutron does.
 oldest: $(OLDEST) ## run the tests with the oldest versions of what dilutron needs, in .venv-oldest
