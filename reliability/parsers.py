@@ -361,14 +361,14 @@ def _deep(name: str) -> Callable[[Path], None]:
 
 
 def _zip_bomb(folder: Path) -> None:
-    """One array of two gigabytes of zeros, in two megabytes."""
+    """One array that says it is of two gigabytes; half a gigabyte of it is there, in half a megabyte."""
     path = folder / "posterior" / "arrays.npz"
     with (
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
         archive.open("mean.npy", "w", force_zip64=True) as f,
     ):
         np.lib.format.write_array_header_1_0(f, {"descr": "<f8", "fortran_order": False, "shape": (2**28,)})
-        for _ in range(2**7):
+        for _ in range(2**5):
             f.write(bytes(2**24))
 
 

@@ -138,10 +138,14 @@ class Posterior:
                 " can be squared and summed: mend it."
             )
         covariance = self.covariance()
-        mean = table @ self.mean + self.intercept
-        if covariance.base.size > self.mean.size:
-            table = np.column_stack([table, np.ones(len(table))])
-        return Gaussians(mean, covariance.along(table))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = table @ self.mean + self.intercept
+            if covariance.base.size > self.mean.size:
+                table = np.column_stack([table, np.ones(len(table))])
+            var = covariance.along(table)
+        if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(var))):
+            raise ValueError("this posterior's numbers are beyond what can be squared and summed: solve again.")
+        return Gaussians(mean, var)
 
     def probability(self, rows: Any, sharpness: float = 1.0) -> Vector:
         """Probability of the label +1 for new rows, averaged over the posterior and the label noise.
