@@ -27,7 +27,7 @@ export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test oldest check format bench paper gallery docs clean
+.PHONY: help demo test oldest wheel check format bench paper gallery docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test: check ## check, then run all tests
 # The peers of the benchmarks on real data want a newer scikit-learn than dilutron does.
 oldest: $(OLDEST) ## run the tests with the oldest versions of what dilutron needs, in .venv-oldest
 	$(OLD)/bin/python -m pytest --ignore tests/test_real_data.py $(PYTEST_ARGS)
+
+wheel: $(CORE) ## build the packages, install the wheel on its own, and run it offline
+	$(BIN)/python -m reliability wheel
 
 check: $(DEV) ## lint, format check, types: what pre-commit runs
 	$(BIN)/ruff check .
@@ -70,7 +73,7 @@ docs: $(DOCS) ## build the documentation in docs/_build/html
 clean: ## remove .venv and .venv-oldest, caches and everything built; results stay
 	rm -rf $(VENV) $(OLD) build dist demo-run docs/_build docs/generated
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find src tests benchmarks docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks reliability docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 %/.venv-stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -16,8 +16,10 @@ from dilutron import (
     Theta,
     ThetaMixture,
     __version__,
+    files,
     solve,
 )
+from dilutron.posterior import digest
 from tests.problems import teacher_problem
 
 
@@ -139,6 +141,7 @@ def test_trouble_while_saving_leaves_all_as_it_was(tmp_path, monkeypatch, troubl
     modules = {"np": np, "json": json, "os": os}
     module, name = where.split(".")
     with monkeypatch.context() as patch:
+        patch.setattr(files, "_exchanged", lambda *_: False)  # a system that needs two moves
         patch.setattr(modules[module], name, fail)
         with pytest.raises(type(trouble)):
             new.save(tmp_path / "fit")
@@ -159,6 +162,7 @@ def test_trouble_between_the_two_moves_brings_the_older_one_back(tmp_path, monke
         replace(source, target)
 
     with monkeypatch.context() as patch:
+        patch.setattr(files, "_exchanged", lambda *_: False)  # a system that needs two moves
         patch.setattr(os, "replace", second_fails)
         with pytest.raises(OSError, match="no"):
             new.save(tmp_path / "fit")
@@ -166,16 +170,25 @@ def test_trouble_between_the_two_moves_brings_the_older_one_back(tmp_path, monke
     assert [path.name for path in tmp_path.iterdir()] == ["fit"]
 
 
+def signed(folder, facts):
+    """Written by someone who mends the checksum."""
+    facts.pop("sha256", None)
+    facts |= {"sha256": digest(facts, folder)}
+    (folder / "posterior.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
+def facts_of(folder):
+    return json.loads((folder / "posterior.json").read_text(encoding="utf-8"))
+
+
 def edit(folder, **changes):
-    path = folder / "posterior.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+    signed(folder, facts_of(folder) | changes)
 
 
 def without(folder, name):
-    path = folder / "posterior.json"
-    facts = json.loads(path.read_text(encoding="utf-8"))
+    facts = facts_of(folder)
     del facts[name]
-    path.write_text(json.dumps(facts), encoding="utf-8")
+    signed(folder, facts)
 
 
 def arrays(folder, **changes):
@@ -183,6 +196,7 @@ def arrays(folder, **changes):
         kept = {name: file[name] for name in file.files}
     kept |= changes
     np.savez(folder / "arrays.npz", **{name: value for name, value in kept.items() if value is not None})
+    signed(folder, facts_of(folder))
 
 
 def truncated(path, share=0.5):
@@ -219,6 +233,25 @@ DAMAGE = {
     "covariance of another size": lambda folder: arrays(folder, covariance_base=np.ones(3)),
     "means as words": lambda folder: arrays(folder, mean=np.array(["a"] * 20)),
 }
+
+
+def test_an_edit_is_noticed(tmp_path):
+    folder = fitted().save(tmp_path / "fit")
+    path = folder / "posterior.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"status": "converged"', '"status": "max_iter"'))
+    with pytest.raises(ValueError, match="damaged: ValueError it was changed after it was written"):
+        Posterior.load(folder)
+
+
+def test_packed_arrays_are_not_unpacked(tmp_path):
+    """A few kilobytes may unpack to more than any memory holds."""
+    folder = fitted().save(tmp_path / "fit")
+    with np.load(folder / "arrays.npz") as file:
+        np.savez_compressed(folder / "packed.npz", **{name: file[name] for name in file.files})
+    (folder / "packed.npz").rename(folder / "arrays.npz")
+    signed(folder, facts_of(folder))
+    with pytest.raises(ValueError, match=r"damaged and cannot be read: ValueError \w+.npy is packed"):
+        Posterior.load(folder)
 
 
 @pytest.mark.parametrize("harm", DAMAGE.values(), ids=DAMAGE.keys())

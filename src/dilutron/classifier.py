@@ -203,6 +203,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
                 new.feature_names_in_ = facts["names"]
             new.fits_, new.label_error_proba_ = fits, facts["label_errors"]
             new._given, new._preferred = facts["given"], facts["preferred"]
+            _check_kept(facts, len(fits))
             if any(p.mean.size != new.n_features_in_ for fit in fits for _, p in fit.shares):
                 raise ValueError("posteriors are of another number of features")
             if facts["names"] is not None and any(p.names != tuple(facts["names"]) for p in new._posteriors()):
@@ -416,6 +417,19 @@ def _density(given: dict[str, Any], n_features: int) -> tuple[Any, Any]:
         )
     odds = relative_odds(prior)
     return (None, odds) if rho is None else (with_odds(rho, odds), None)
+
+
+def _check_kept(facts: dict[str, Any], n_fits: int) -> None:
+    """ValueError where what was kept does not go together."""
+    rows = np.size(facts["given"])
+    sizes = {"given": rows, "preferred": rows, "label_errors": rows, "classes": np.size(facts["classes"])}
+    sizes |= {} if facts["names"] is None else {"names": int(facts["n_features"])}
+    for name, size in sizes.items():
+        if not isinstance(facts[name], np.ndarray) or facts[name].shape != (size,):
+            raise ValueError(f"{name} must be {size} values")
+    classes = facts["classes"]
+    if n_fits != max(1, classes.size - (classes.size == 2)) or np.unique(classes).size < max(2, classes.size):
+        raise ValueError(f"{n_fits} posteriors are not of {classes.size} classes")
 
 
 def _alone(values: list[Any]) -> Any:

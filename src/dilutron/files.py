@@ -1,13 +1,18 @@
-"""Files and folders that are there whole or not at all."""
+"""Files and folders that are there whole or not at all, and texts that a spreadsheet takes for texts."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # by what a spreadsheet knows something to compute, or to run
 
 
 @contextmanager
@@ -18,7 +23,9 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     scratch = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
     try:
         yield scratch
+        _flush(scratch)
         os.replace(scratch, target)
+        _flush(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
 
@@ -40,13 +47,55 @@ def whole_folder(path: str | os.PathLike[str], mark: str, kind: str) -> Iterator
     try:
         new.mkdir()
         yield new
+        for part in (*new.rglob("*"), new):
+            _flush(part)
         try:
-            if target.exists():
-                os.replace(target, old)
-            os.replace(new, target)
+            if not (target.exists() and _exchanged(new, target)):
+                if target.exists():
+                    os.replace(target, old)
+                os.replace(new, target)
+            _flush(target.parent)
         except BaseException:
             if old.exists() and not target.exists():
                 os.replace(old, target)  # nothing is lost: the earlier one comes back
             raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """To the disk, so that no rename is there before what it names. A system that cannot flush folders need not."""
+    with suppress(OSError):
+        place = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Swap two folders in one move, where the system can: between two moves a killed process would leave none."""
+    swap = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE
+    return swap is not None and swap(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+def harmless(value: Any) -> Any:
+    """For a CSV file: a text that a spreadsheet would run as a formula gets an apostrophe. Numbers stay as they are."""
+    return f"'{value}" if isinstance(value, str) and _runs(value) and not _is_number(value) else value
+
+
+def as_given(text: str) -> str:
+    """What `harmless` was given."""
+    return text[1:] if text.startswith("'") and _runs(text) else text
+
+
+def _runs(text: str) -> bool:
+    return text.lstrip("'").startswith(FORMULA)  # apostrophes that were there already count, so that they come back
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False

@@ -14,7 +14,7 @@ from dilutron.averages import Fit, Share, Tried
 from dilutron.files import whole_folder
 from dilutron.fitting import kept
 from dilutron.loop import Status
-from dilutron.posterior import Posterior
+from dilutron.posterior import UNREADABLE, Posterior
 
 FORMAT = 2
 FACTS = "estimator.json"
@@ -30,7 +30,7 @@ def write(path: str | os.PathLike[str], facts: dict[str, Any], fits: tuple[Fit, 
     with whole_folder(path, FACTS, "estimator") as new:
         for folder, posterior in _shelf(fits):
             posterior.save(new / folder)
-        sums = {_name(new, file): _digest(file.read_bytes()) for file in sorted(new.rglob("*")) if file.is_file()}
+        sums = {_name(new, file): _digest(file.read_bytes()) for file in _files(new)}
         text = json.dumps({"body": body, "files": sums}, allow_nan=False)
         with open(new / FACTS, "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "sha256": _digest(text.encode()), "text": text}, file)
@@ -46,8 +46,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]
         outer = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ValueError(f"{folder} is not a saved estimator: {error.filename} is missing.") from error
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{folder} is damaged and cannot be read: {error}") from error
+    except UNREADABLE as error:
+        raise ValueError(f"{folder} is damaged and cannot be read: {type(error).__name__} {error}") from error
     found = outer.get("format") if isinstance(outer, dict) else None
     if found != FORMAT:
         raise ValueError(f"{folder} has format {found!r}, this version of dilutron reads format {FORMAT}: upgrade it.")
@@ -55,12 +55,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]
         if _digest(outer["text"].encode()) != outer["sha256"]:
             raise ValueError(f"{FACTS} was changed after it was written")
         inner = json.loads(outer["text"])
-        for name, digest in inner["files"].items():
-            if _digest((folder / name).read_bytes()) != digest:
-                raise ValueError(f"{name} was changed after it was written")
+        for file in _files(folder):  # never a path that the file names: it may lead anywhere
+            if inner["files"].get(_name(folder, file)) != _digest(file.read_bytes()):
+                raise ValueError(f"{_name(folder, file)} was changed after it was written")
         facts = decoded(inner["body"])
         return facts, tuple(_fit(folder, i, outline) for i, outline in enumerate(facts.pop("fits")))
-    except (KeyError, TypeError, AttributeError, ValueError, OSError) as error:
+    except UNREADABLE as error:
         raise ValueError(f"{folder} is damaged: {type(error).__name__} {error}") from error
 
 
@@ -94,7 +94,10 @@ def decoded(value: Any) -> Any:
         return float(value["float"])
     if "pairs" in value:
         return {decoded(key): decoded(entry) for key, entry in value["pairs"]}
-    return np.array([decoded(entry) for entry in value["array"]], dtype=value["dtype"])
+    kind = np.dtype(value["dtype"])
+    if kind.kind not in f"{LABELS}O":
+        raise ValueError(f"an array of {kind}")
+    return np.array([decoded(entry) for entry in value["array"]], dtype=kind)
 
 
 def _shelf(fits: tuple[Fit, ...]) -> list[tuple[str, Posterior]]:
@@ -119,6 +122,11 @@ def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
         for size, score, prior, weight, evidence, end in outline["path"]
     )
     return Fit(tuple(shares), path, outline["heard"], float(outline["sharpness"]))
+
+
+def _files(folder: Path) -> list[Path]:
+    """All but the facts."""
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path != folder / FACTS]
 
 
 def _digest(data: bytes) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -20,9 +24,22 @@ from dilutron.loop import Status
 from dilutron.priors import Gaussians, Normal, Prior, RobustProbit, SpikeSlab
 from dilutron.special import Vector
 
-FORMAT = 1
+FORMAT = 2
 CERTAIN = 1e-12  # smallest variance of a predicted field, in units of its squared mean
 FAR = 1e100  # largest size of a value, in units of its column's scale, that can be squared and summed
+UNREADABLE = (  # what reading a spoilt file may end in; sizes that are declared and not there, and depth, included
+    *(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, NotImplementedError),
+    *(
+        MemoryError,
+        OverflowError,
+        RecursionError,
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        SyntaxError,
+        TokenError,
+    ),
+)
 PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (SpikeSlab, RobustProbit, Normal)}
 
 
@@ -121,10 +138,14 @@ class Posterior:
                 " can be squared and summed: mend it."
             )
         covariance = self.covariance()
-        mean = table @ self.mean + self.intercept
-        if covariance.base.size > self.mean.size:
-            table = np.column_stack([table, np.ones(len(table))])
-        return Gaussians(mean, covariance.along(table))
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = table @ self.mean + self.intercept
+            if covariance.base.size > self.mean.size:
+                table = np.column_stack([table, np.ones(len(table))])
+            var = covariance.along(table)
+        if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(var))):
+            raise ValueError("this posterior's numbers are beyond what can be squared and summed: solve again.")
+        return Gaussians(mean, var)
 
     def probability(self, rows: Any, sharpness: float = 1.0) -> Vector:
         """Probability of the label +1 for new rows, averaged over the posterior and the label noise.
@@ -143,7 +164,7 @@ class Posterior:
                 np.savez(file, **arrays)
                 _flush(file)
             with open(new / "posterior.json", "w", encoding="utf-8") as text:
-                json.dump(facts, text, indent=1, allow_nan=False)
+                json.dump(facts | {"sha256": digest(facts, new)}, text, indent=1, allow_nan=False)
                 _flush(text)
         return Path(path)
 
@@ -154,19 +175,22 @@ class Posterior:
         try:
             facts = json.loads((folder / "posterior.json").read_text(encoding="utf-8"))
             with open(folder / "arrays.npz", "rb") as raw, np.load(raw, allow_pickle=False) as file:
+                _check_packing(file.zip)
                 arrays = {name: file[name] for name in file.files}
         except FileNotFoundError as error:
             raise ValueError(f"{folder} is not a saved posterior: {error.filename} is missing.") from error
-        except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{folder} is damaged and cannot be read: {error}") from error
+        except UNREADABLE as error:
+            raise ValueError(f"{folder} is damaged and cannot be read: {type(error).__name__} {error}") from error
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             found = facts.get("format") if isinstance(facts, dict) else None
             raise ValueError(
                 f"{folder} has format {found!r}, this version of dilutron reads format {FORMAT}: upgrade it."
             )
         try:
+            if facts.pop("sha256", None) != digest(facts, folder):
+                raise ValueError("it was changed after it was written")
             return cls._assembled(facts, arrays)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except UNREADABLE as error:
             raise ValueError(f"{folder} is damaged: {type(error).__name__} {error}") from error
 
     def _parts(self, covariance: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -239,6 +263,21 @@ class Posterior:
         )
 
 
+def digest(facts: dict[str, Any], folder: Path) -> str:
+    """Of a posterior's facts and arrays together: what was edited is seen. It is no signature."""
+    with open(folder / "arrays.npz", "rb") as file:
+        found = hashlib.file_digest(file, "sha256")
+    found.update(json.dumps(facts, sort_keys=True).encode())
+    return found.hexdigest()
+
+
+def _check_packing(archive: Any) -> None:
+    """Arrays are written as they are: what is packed was not written here, and may unpack to more than memory holds."""
+    for part in archive.infolist():
+        if part.compress_type != zipfile.ZIP_STORED or part.file_size != part.compress_size:
+            raise ValueError(f"{part.filename} is packed")
+
+
 def _check_shapes(arrays: dict[str, Any], n_weights: int) -> None:
     """Every array is of numbers and has the length that the others imply."""
     wanted: dict[str, Any] = dict.fromkeys(("mean", "std", "center", "scale"), (n_weights,))
@@ -254,6 +293,10 @@ def _check_shapes(arrays: dict[str, Any], n_weights: int) -> None:
             raise ValueError(
                 f"array {name} has shape {arrays[name].shape} of {arrays[name].dtype}, not {shape} of numbers"
             )
+        if not np.all(np.isfinite(arrays[name])):
+            raise ValueError(f"array {name} holds what is no number")
+    if not (np.all(arrays["scale"] > 0.0) and np.all(arrays["std"] >= 0.0)):
+        raise ValueError("a scale or a standard deviation is not positive")
 
 
 def _prior(role: str, facts: dict[str, Any], arrays: dict[str, Any]) -> Prior:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from dilutron.commands.saying import check_new, note, one_line_errors, progress, safe, stop
-from dilutron.files import whole_file
+from dilutron.files import harmless, whole_file
 from dilutron.loop import Status
 from dilutron.tables import Columns
 
@@ -147,7 +147,7 @@ def predict(
         else:
             writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows({name: harmless(value) for name, value in row.items()} for row in rows)
 
 
 def _page(run: Path) -> Path | None:

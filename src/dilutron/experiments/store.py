@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from dilutron.experiments.trials import Cell, Row, key_of
-from dilutron.files import whole_file
+from dilutron.files import harmless, whole_file
 
 if sys.platform != "win32":
     import fcntl
@@ -104,7 +104,7 @@ class Store:
             with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as connection:
                 connection.execute("PRAGMA synchronous=NORMAL")  # with WAL, a killed process loses nothing
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the second where a damaged file holds no text
             full = shutil.disk_usage(self.path.parent).free < FULL
             remedy = ": move it away, or choose another folder" if "not a database" in str(error) else ""
             raise StoreError(
@@ -228,4 +228,4 @@ def write_csv(rows: list[Row], path: str | os.PathLike[str]) -> Path:
 
 
 def _brief(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
+    return f"{value:.6g}" if isinstance(value, float) else harmless(value)

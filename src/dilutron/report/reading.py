@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from dilutron.files import as_given
 from dilutron.special import Vector
 
 T = TypeVar("T")
@@ -193,7 +194,7 @@ def _facts(path: Path) -> dict[str, Any]:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ValueError(f"{path.parent} is not a run folder: {path.name} is missing.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
     wanted = {"data", "classes", "counts", "settings", "result"}
     if not isinstance(facts, dict) or not wanted <= facts.keys():
@@ -242,7 +243,7 @@ def _made(path: Path, number: int, row: Row, make: Callable[[Row], T]) -> T:
     if None in row or None in row.values():  # where csv puts what is too much, and what lacks
         raise _damaged(path, f"line {number} and the header are not of one length")
     try:
-        return make(row)
+        return make({name: as_given(text) for name, text in row.items()})
     except ValueError as error:
         raise _damaged(path, f"line {number}: {error}") from error
 
@@ -296,7 +297,7 @@ def _correlations(path: Path) -> Correlations | None:
         raise _damaged(path, str(error)) from error
     if values.shape != (len(names), len(names)):
         raise _damaged(path, "it must be square, with a header of names")
-    return Correlations(tuple(names), values) if names else None
+    return Correlations(tuple(map(as_given, names)), values) if names else None
 
 
 def _path(rows: list[Any], classes: list[str]) -> Iterator[Tried]:

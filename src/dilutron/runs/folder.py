@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dilutron.files import whole_folder
+from dilutron.files import harmless, whole_folder
 from dilutron.runs.contents import COLUMNS, Row
 from dilutron.runs.making import Answer
 from dilutron.runs.request import RunError
@@ -51,7 +51,7 @@ def check_place(folder: str | os.PathLike[str], force: bool) -> None:
 def _is_run(folder: Path) -> bool:
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(facts, dict) and "dilutron" in facts and (folder / "model").is_dir()
 
@@ -82,8 +82,8 @@ def _header(name: str, rows: Sequence[Row]) -> list[str]:
 
 
 def write_csv(place: Path, header: Sequence[str], rows: Iterable[Row]) -> None:
-    """A file that a spreadsheet opens."""
+    """A file that a spreadsheet opens, and in which it finds nothing to run."""
     with open(place, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, header, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(map(harmless, header))
+        writer.writerows([harmless(row.get(name, "")) for name in header] for row in rows)

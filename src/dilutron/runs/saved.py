@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dilutron.estimators import EPClassifier
+from dilutron.files import as_given
 from dilutron.runs.contents import Row, chance_columns, class_order, row_name
 from dilutron.runs.folder import FACTS
 from dilutron.runs.request import RunError, framed, ready
@@ -54,10 +55,10 @@ def load(folder: str | os.PathLike[str]) -> Saved:
         medians = None
         if facts["data"]["impute"]:
             with open(place / "medians.csv", newline="", encoding="utf-8") as file:
-                named = {row["feature"]: float(row["median"]) for row in csv.DictReader(file)}
+                named = {as_given(row["feature"]): float(row["median"]) for row in csv.DictReader(file)}
             medians = np.array([named[name] for name in model.feature_names_in_])
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(f"{place} is not a run of `dilutron fit`: {error.filename} is missing.") from error
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RunError(f"{place} is damaged: {' '.join(str(error).split())}") from error
     return Saved(place, facts, model, medians)

@@ -21,8 +21,9 @@ def parquet_sheet(file: Path, columns: Columns) -> Sheet:
         header = list(pl.read_parquet_schema(file))
         parts = parts_of(file, header, columns)
         frame = pl.read_parquet(file, columns=parts.wanted)
-    except pl.exceptions.PolarsError as error:
-        raise TableError(f"{file} is not a Parquet file, or damaged: {str(error).splitlines()[0]}") from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise TableError(f"{file} is not a Parquet file, or damaged: {said}") from error
     return sheet_of(file, frame, parts, left_over(header, parts))
 
 
@@ -34,7 +35,7 @@ def h5ad_sheet(file: Path, columns: Columns) -> Sheet:
         raise TableError(f"{file}: h5ad files need anndata: pip install 'dilutron[anndata]'.") from None
     try:
         data = anndata.read_h5ad(file)
-    except (OSError, KeyError) as error:
+    except Exception as error:  # h5py and anndata have no list of what a spoilt file makes them raise
         raise TableError(f"{file} is not an h5ad file, or damaged: {' '.join(str(error).split())[:200]}") from error
     for what, name in (("label", columns.label), ("id", columns.id)):
         if name is not None and name not in data.obs:

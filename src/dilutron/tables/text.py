@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SEPARATORS = ",\t;|"
+LARGEST = 1 << 30  # bytes that a gzipped file may hold: 1,000 rows of 100,000 numbers
 
 
 def text_sheet(file: Path, columns: Columns) -> Sheet:
@@ -39,12 +40,12 @@ def text_sheet(file: Path, columns: Columns) -> Sheet:
 
     try:
         found = frame(pl.Float64)
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         _check_utf8(file, source)
         _check_widths(file, source, header, separator)
         try:
             found = frame(pl.String)
-        except pl.exceptions.PolarsError:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             said = str(error).splitlines()[0]
             raise TableError(f"{file} cannot be read as a table, is a quote left open? polars: {said}") from error
     if found[header[-1]].null_count():
@@ -67,7 +68,10 @@ def _source(file: Path) -> Any:
         if raw.read(2) != b"\x1f\x8b":
             return file
     with gzip.open(file) as packed:
-        return packed.read()
+        text = packed.read(LARGEST)
+        if packed.read(1):  # a few bytes can unpack to more than any memory holds
+            raise TableError(f"{file} unpacks to more than {LARGEST >> 30} GB: unpack it first, and give that file.")
+    return text
 
 
 def _opened(source: Any) -> IO[bytes]:
