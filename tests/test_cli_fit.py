@@ -190,6 +190,11 @@ def test_predictions_to_a_file(toy, tmp_path):
     code, _, err = toy("predict", "run", "few.csv")
     assert code == 2
     assert err == "dilutron: few.csv lacks 5 of the 8 columns of the fit: 'x4', 'x5', 'x6', 'x7', 'x8'.\n"
+    code, _, err = toy("predict", "run", "new.csv", "--id", "x1")
+    assert (code, err) == (
+        2,
+        "dilutron: new.csv: 'x1' is given as --id and is a feature of the fit: choose another column.\n",
+    )
     code, _, err = toy("predict", "toy.csv", "new.csv")
     assert code == 2
     assert "toy.csv is not a run of `dilutron fit`" in err

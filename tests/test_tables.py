@@ -221,6 +221,30 @@ def test_absent_columns_are_named_with_near_ones(tmp_path, columns, message):
     assert line(tmp_path, "y,diagnosis,a,b\nu,1,2,3\nv,1,2,3\n", columns).startswith(message)
 
 
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.h5ad"])
+def test_a_column_has_one_part_only(tmp_path, name):
+    if name.endswith("h5ad"):
+        pytest.importorskip("anndata")
+    text = PLAIN.encode()
+    if name.endswith("parquet"):
+        pl.read_csv(text).write_parquet(tmp_path / "kept")
+        text = (tmp_path / "kept").read_bytes()
+    said = line(tmp_path, text, Columns("y", "y"), name)
+    assert said == ": 'y' is given as --label and as --id: a column has one part only, leave out one of the two."
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (Columns("y", drop=("y",)), ": 'y' is given as --label and as --drop: "),
+        (Columns("y", "id", drop=("a", "id")), ": 'id' is given as --id and as --drop: "),
+        (Columns(id="a", features=("b", "a")), ": 'a' is given as --id and is a feature of the fit: choose another"),
+    ],
+)
+def test_parts_that_meet(tmp_path, columns, message):
+    assert line(tmp_path, PLAIN, columns).startswith(message)
+
+
 def test_parquet_of_other_things(tmp_path):
     frame = pl.DataFrame({"y": ["u", "v"], "when": pl.Series(["2020-01-01", "2021-01-01"]).str.to_date()})
     frame.write_parquet(tmp_path / "t.parquet")

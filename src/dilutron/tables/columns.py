@@ -38,6 +38,7 @@ class Columns:
 
 def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
     """The same with id and features named, after a check that every name is there, and once."""
+    check_one_part(file, columns)
     twice = [name for name, count in Counter(header).items() if count > 1]
     if twice:
         places = [str(i) for i, name in enumerate(header, 1) if name == twice[0]]
@@ -64,6 +65,25 @@ def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
             f"{perhaps(near)}."
         )
     return columns
+
+
+def check_one_part(file: Path, columns: Columns) -> None:
+    """TableError where one column is to be two things."""
+    given = (("label", columns.label), ("id", columns.id), *(("drop", name) for name in dict.fromkeys(columns.drop)))
+    first: dict[str, str] = {}
+    for option, name in given:
+        if name is None:
+            continue
+        if name in first:
+            raise TableError(
+                f"{file}: '{cut(name)}' is given as --{first[name]} and as --{option}: a column has one part only, "
+                "leave out one of the two."
+            )
+        first[name] = option
+        if name in (columns.features or ()):
+            raise TableError(
+                f"{file}: '{cut(name)}' is given as --{option} and is a feature of the fit: choose another column."
+            )
 
 
 def left_over(header: list[str], parts: Columns) -> tuple[str, ...]:
