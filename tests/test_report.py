@@ -189,6 +189,35 @@ def test_an_open_number_of_features_is_said(tmp_path):
     assert "anything from 1 to 60 features" in page_of(tmp_path, told=changed(result__path=path)).said
 
 
+def path_of(*weights, **more):
+    sizes = (50.0, 15.0, 5.0, 1.5)
+    rows = zip(sizes, weights, strict=False)
+    return [{"size": size, "weight": weight, "status": "converged", **more} for size, weight in rows]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (path_of(0.5, 0.3, 0.2, 0.0), True),
+        (path_of(0.3, 0.2, 0.1, 0.4), False),
+        (path_of(1.0), False),
+        ([*path_of(0.1, 0.9, **{"class": "a"}), *path_of(0.9, 0.1, **{"class": "b"})], True),
+    ],
+)
+def test_a_peak_at_the_end_of_many_features_is_said(tmp_path, path, told):
+    page = page_of(tmp_path, told=changed(result__path=path))
+    assert ("the data prefer the largest, 50 features: many features share the work, or the" in page.said) is told
+    assert ("The reason: the largest number of features tried weighs most." in page.said) is told
+
+
+@pytest.mark.parametrize(("third", "told"), [(0.6, True), (0.8, False)])
+def test_a_list_with_many_mistakes_is_no_good_sign(tmp_path, third, told):
+    """Of three, 0.8 mistakes are more than a quarter and 0.6 are not."""
+    page = page_of(tmp_path, inclusion=[0.9, 0.7, third, *[0.01] * 17])
+    assert ("Of 3 features with a probability above 50 %, about 0.8 are expected not to matter" in page.said) is told
+    assert any(attrs.get("class") == f"verdict {'care' if told else 'good'}" for attrs in page.all("p"))
+
+
 def test_without_skill_features_are_not_claimed(tmp_path):
     told = changed(held_out__accuracy=0.45, held_out__auc=0.49)
     said = page_of(tmp_path, told=told, inclusion=np.linspace(0.3, 0.01, 20)).said

@@ -133,9 +133,7 @@ def predict(
       dilutron predict run/ new.csv --out predictions.csv
     """  # noqa: D301
     if out is not None and as_json:
-        stop(
-            "--json and --out exclude each other: --out writes CSV; for JSON in a file, --json > FILE."
-        )
+        stop("--json and --out exclude each other: --out writes CSV; for JSON in a file, --json > FILE.")
     if out is not None:
         check_new(out, force)
     with one_line_errors():
