@@ -99,8 +99,10 @@ def _predictions(folder, classes, given, ids, rng):
 
 def _trace(folder, classes):
     several = [()] if len(classes) == 2 else [(one,) for one in classes]
-    rows = [[*which, k, "direct", 10.0 ** (-k / 3)] for which in several for k in range(1, 12)]
-    _table(folder / "trace.csv", [*(["class"] if len(several) > 1 else []), "iteration", "stage", "mismatch"], rows)
+    rows = [[*which, k, 5.0 if k < 8 else 3.0, "direct", 10.0 ** (-k / 3)] for which in several for k in range(1, 12)]
+    _table(
+        folder / "trace.csv", [*(["class"] if len(several) > 1 else []), "iteration", "size", "stage", "mismatch"], rows
+    )
 
 
 def _table(path, header, rows):

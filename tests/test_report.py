@@ -474,6 +474,17 @@ def test_columns_that_never_change_and_traces_of_one_step(tmp_path):
     assert not any(name.startswith("trace") for name in drawn), "one point is no way"
 
 
+def test_sizes_stand_above_the_trace(tmp_path, plain):
+    def above(page):
+        drawn = re.search(r'<svg[^>]*aria-labelledby="trace.*?</svg>', page.text, re.S).group()
+        return re.findall(r'<text[^>]* y="22"[^>]*>([^<]*)<', drawn)
+
+    assert above(plain) == ["5", "3"]
+    folder = report_runs.write(tmp_path)
+    (folder / "trace.csv").write_text("iteration,stage,mismatch\n1,direct,0.1\n2,direct,1e-5\n")
+    assert above(Page(report.write(folder).read_text(encoding="utf-8"))) == [], "a file that does not say"
+
+
 def test_beliefs_that_predictions_do_not_bear_out_are_called_so(tmp_path):
     said = page_of(tmp_path, told=changed(held_out__accuracy=0.45, held_out__auc=0.49), suspects=(1, 2)).said
     assert "What the model believes, and its predictions do not bear out: Nearly certain" in re.sub(r"\s+", " ", said)

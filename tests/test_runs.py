@@ -132,6 +132,7 @@ def test_the_other_files(folder):
     trace = rows_of(folder / "trace.csv")
     assert [int(row["iteration"]) for row in trace] == list(range(1, len(trace) + 1))
     assert float(trace[-1]["mismatch"]) < 1e-3
+    assert {float(row["size"]) for row in trace} == {2.0}, "as expected"
     names, *values = csv.reader((folder / "correlations.csv").read_text().splitlines())
     order = [int(name[1:]) - 1 for name in names]
     np.testing.assert_allclose(np.array(values, dtype=float), np.corrcoef(TRUTH.X[:, order].T), atol=1e-12)
@@ -309,6 +310,17 @@ def test_all_that_a_run_writes_is_known(tmp_path):
     place = runs.write(answer, tmp_path / "run")
     assert {"medians.csv", "predictions.csv"} <= {path.name for path in place.iterdir()}
     runs.write(answer, place, force=True)
+
+
+def test_the_trace_tells_of_every_size_in_the_average(tmp_path):
+    answer = runs.make(table(tmp_path / "data.csv"), replace(REQUEST, expect=None, folds=0))
+    trace, path = answer.tables["trace"], answer.facts["result"]["path"]
+    sizes = list(dict.fromkeys(row["size"] for row in trace))
+    assert sizes == pytest.approx([row["size"] for row in path if row["weight"] > 0.0])
+    assert len(sizes) > 1
+    assert [row["iteration"] for row in trace] == list(range(1, len(trace) + 1))
+    for size in sizes:
+        assert [row["mismatch"] for row in trace if row["size"] == size][-1] < 1e-3
 
 
 def test_a_feature_may_be_named_class(tmp_path):

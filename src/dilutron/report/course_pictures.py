@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from dilutron.report.reading import Mark, RunFolder, Tried
 from dilutron.report.svg import SERIES, Scale, drawing, line, tag, words, x_axis, y_axis
 
 T = TypeVar("T", Mark, Tried)
+ROOM = 30.0  # between two sizes above the trace
 
 
 def sizes(run: RunFolder) -> Picture | None:
@@ -68,14 +70,29 @@ def trace(run: RunFolder) -> Picture | None:
             line(LEFT, y(tolerance), RIGHT, y(tolerance), "mark"),
             words(LEFT + 6, y(tolerance) - 5, "tolerance", "start", "tick halo"),
         ]
+    marks += _parted(run.trace, x) if len(every) == 1 else []
     key, height = legend(found, 304.0) if len(found) > 1 else ([], 294.0)
     last = "; ".join(f"{curve.label} {len(curve.x)} iterations, last mismatch {curve.y[-1]:.1e}" for curve in found)
     caption = Markup(
-        "The change that was left after each iteration, for the expected size of the largest weight. It may jump where"
-        " a learned value changes, and should end below the dashed line.{}"
-    ).format(of_many(every, found))
+        "The change that was left after each iteration, for one expected number of features after the other, from many"
+        " to few{}. Each begins at the answer for another: the curve jumps up there, as it may where a learned value"
+        " changes, and should come down below the dashed line each time.{}"
+    ).format(" (the numbers at the top)" if len(every) == 1 else "", of_many(every, found))
     picture = drawing(height, title, last, [*marks, *drawn(found, x, y), *key], "trace")
     return Picture("trace", title, picture, caption)
+
+
+def _parted(trace: Sequence[Mark], x: Scale) -> list[Markup]:
+    """A line where each expected size begins, and the size above it where there is room."""
+    begins = [b for a, b in pairwise([None, *trace]) if b and (a is None or a.size != b.size) and math.isfinite(b.size)]
+    marks, free = [], -math.inf
+    for mark in begins:
+        place = x(max(mark.iteration - 0.5, x.low))
+        marks.append(line(place, TOP_EDGE, place, 250, "grid"))
+        if place >= free:
+            marks.append(words(place, TOP_EDGE - 6, f"{two_digits(mark.size):g}", kind="tick"))
+            free = place + ROOM
+    return marks
 
 
 def _by_target(rows: Sequence[T]) -> list[tuple[str, list[T]]]:

@@ -57,12 +57,13 @@ class Label(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A row of trace.csv."""
+    """A row of trace.csv. `size` is the expected number of features, NaN where the file does not say."""
 
     target: str
     iteration: int
     stage: str
     mismatch: float
+    size: float
 
 
 class Tried(NamedTuple):
@@ -177,7 +178,7 @@ def read(folder: str | os.PathLike[str]) -> RunFolder:
         _rows(place / "groups.csv", ["group", *Group._fields[1:]], _group),
         _rows(place / "labels.csv", ["row", "id", "given", "suggested", "error_probability", "suspect"], _label),
         _predictions(place / "predictions.csv", classes),
-        _rows(place / "trace.csv", [*several, *Mark._fields[1:]], _mark),
+        _rows(place / "trace.csv", [*several, *Mark._fields[1:-1]], _mark),
         path,
         _correlations(place / "correlations.csv"),
     )
@@ -265,7 +266,8 @@ def _label(row: Row) -> Label:
 
 
 def _mark(row: Row) -> Mark:
-    return Mark(row.get("class") or "", int(row["iteration"]), row["stage"], _number(row["mismatch"]))
+    mismatch, size = _number(row["mismatch"]), _number(row.get("size"))
+    return Mark(row.get("class") or "", int(row["iteration"]), row["stage"], mismatch, size)
 
 
 def _predictions(path: Path, classes: list[str]) -> Predictions | None:

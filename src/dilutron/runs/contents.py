@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
@@ -29,7 +29,7 @@ COLUMNS = {
     "features": ["feature", "inclusion", "coefficient", "low", "high", *UNIT, "group"],
     "groups": ["group", "inclusion", "prior", "correlation", "n_members", "members"],
     "labels": ["row", "id", "given", "suggested", "error_probability", "suspect"],
-    "trace": ["iteration", "stage", "mismatch"],
+    "trace": ["iteration", "size", "stage", "mismatch"],
 }
 
 
@@ -152,14 +152,22 @@ def chance_columns(classes: Any, chance: Vector) -> Row:
 
 
 def trace_rows(model: Any) -> list[Row]:
-    """One for each iteration of the posterior of the largest weight."""
+    """One for each iteration of every posterior in the average, from many expected features to few.
+
+    Each begins at the answer for another size, so that one alone says little of how the fit went.
+    """
     several = len(model.fits_) > 1
     return [
-        ({"class": model.classes_[k]} if several else {})
-        | {"iteration": number, "stage": mark.stage, "mismatch": float(mark.error)}
+        ({"class": model.classes_[k]} if several else {}) | {"iteration": number} | row
         for k, fit in enumerate(model.fits_)
-        for number, mark in enumerate(fit.best.trace, 1)
+        for number, row in enumerate(_marks(fit), 1)
     ]
+
+
+def _marks(fit: Any) -> Iterator[Row]:
+    for _, posterior in fit.shares:
+        size = float(np.sum(np.broadcast_to(posterior.weights.rho, posterior.mean.size)))
+        yield from ({"size": size, "stage": mark.stage, "mismatch": float(mark.error)} for mark in posterior.trace)
 
 
 def correlation_rows(sheet: Sheet, features: Sequence[Row]) -> list[Row]:
