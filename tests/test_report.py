@@ -474,15 +474,23 @@ def test_columns_that_never_change_and_traces_of_one_step(tmp_path):
     assert not any(name.startswith("trace") for name in drawn), "one point is no way"
 
 
-def test_sizes_stand_above_the_trace(tmp_path, plain):
+def test_sizes_stand_at_the_top_of_the_trace(tmp_path, plain):
     def above(page):
         drawn = re.search(r'<svg[^>]*aria-labelledby="trace.*?</svg>', page.text, re.S).group()
-        return re.findall(r'<text[^>]* y="22"[^>]*>([^<]*)<', drawn)
+        return re.findall(r'<text[^>]* y="40"[^>]*>([^<]*)<', drawn)
 
     assert above(plain) == ["5", "3"]
     folder = report_runs.write(tmp_path)
     (folder / "trace.csv").write_text("iteration,stage,mismatch\n1,direct,0.1\n2,direct,1e-5\n")
     assert above(Page(report.write(folder).read_text(encoding="utf-8"))) == [], "a file that does not say"
+
+
+def test_the_area_of_the_answer_and_that_of_the_curve_are_told_apart(plain):
+    """0.95 is the mean over folds in run.json; the curve is of all made-up predictions together."""
+    caption = plain.said[plain.said.index("Each sample was predicted by a model") :][:700]
+    drawn = re.search(r"; the curve drawn is of all folds together, and its area, (0\.\d+), is another", caption)
+    assert "The area is 0.950 as a mean over the folds; " in caption
+    assert drawn.group(1) != "0.950"
 
 
 def test_beliefs_that_predictions_do_not_bear_out_are_called_so(tmp_path):

@@ -15,7 +15,7 @@ from dilutron.report.reading import Mark, RunFolder, Tried
 from dilutron.report.svg import SERIES, Scale, drawing, line, tag, words, x_axis, y_axis
 
 T = TypeVar("T", Mark, Tried)
-ROOM = 30.0  # between two sizes above the trace
+ROOM = 28.0  # that a size takes at the top of the trace
 
 
 def sizes(run: RunFolder) -> Picture | None:
@@ -62,7 +62,7 @@ def trace(run: RunFolder) -> Picture | None:
     values = np.concatenate([curve.y for curve in found])
     low, high = min(values.min(), tolerance or np.inf), values.max()
     x = Scale(min(curve.x.min() for curve in found), max(max(curve.x.max() for curve in found), 1.0), LEFT, RIGHT)
-    y = Scale(float(low) / 2, max(float(high) * 2, float(low) * 10), 250, TOP_EDGE, log=True)
+    y = Scale(float(low) / 2, max(float(high) * 10, float(low) * 10), 250, TOP_EDGE, log=True)
     whole = sorted({float(round(tick)) for tick in x.ticks()})
     marks = [*x_axis(x, TOP_EDGE, 250, "iteration", whole), *y_axis(y, LEFT, RIGHT, "mismatch of the moments")]
     if tolerance:
@@ -83,15 +83,13 @@ def trace(run: RunFolder) -> Picture | None:
 
 
 def _parted(trace: Sequence[Mark], x: Scale) -> list[Markup]:
-    """A line where each expected size begins, and the size above it where there is room."""
+    """A line where each expected size begins, and the size beside it where there is room."""
     begins = [b for a, b in pairwise([None, *trace]) if b and (a is None or a.size != b.size) and math.isfinite(b.size)]
-    marks, free = [], -math.inf
-    for mark in begins:
-        place = x(max(mark.iteration - 0.5, x.low))
-        marks.append(line(place, TOP_EDGE, place, 250, "grid"))
-        if place >= free:
-            marks.append(words(place, TOP_EDGE - 6, f"{two_digits(mark.size):g}", kind="tick"))
-            free = place + ROOM
+    places = [x(max(mark.iteration - 0.5, x.low)) for mark in begins]
+    marks = [line(place, TOP_EDGE, place, 250, "grid") for place in places]
+    for mark, place, end in zip(begins, places, [*places[1:], RIGHT], strict=False):
+        if end - place >= ROOM:
+            marks.append(words(place + 4, TOP_EDGE + 12, f"{two_digits(mark.size):g}", "start", "tick halo"))
     return marks
 
 
