@@ -232,7 +232,10 @@ def test_predictions_to_a_file(toy, tmp_path):
     (tmp_path / "few.csv").write_text("sample,x1,x2,x3\ns1,1,2,3\n")
     code, _, err = toy("predict", "run", "few.csv")
     assert code == 2
-    assert err == "dilutron: few.csv lacks 5 of the 8 columns of the fit: 'x4', 'x5', 'x6', 'x7', 'x8'.\n"
+    assert err == (
+        "dilutron: few.csv lacks 5 of the 8 columns of the fit: 'x4', 'x5', 'x6', 'x7', 'x8'. Add or rename them, or "
+        "fit again without them (--drop).\n"
+    )
     code, _, err = toy("predict", "run", "new.csv", "--id", "x1")
     assert (code, err) == (
         2,

@@ -43,7 +43,8 @@ def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
     if twice:
         places = [str(i) for i, name in enumerate(header, 1) if name == twice[0]]
         raise TableError(f"{file}: columns {' and '.join(places[:NAMED])} are named '{cut(twice[0])}': rename one.")
-    if columns.id is None and columns.usual_id in header and columns.usual_id not in (columns.label, *columns.drop):
+    there = header if columns.usual_id else header[:1]  # row names come first; a later column may have lost its name
+    if columns.id is None and columns.usual_id in there and columns.usual_id not in (columns.label, *columns.drop):
         columns = replace(columns, id=columns.usual_id)
     for what, asked in (("label", columns.label), ("id", columns.id), *(("drop", name) for name in columns.drop)):
         if asked is not None and asked not in header:
@@ -56,13 +57,13 @@ def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
         if "" in features:
             raise TableError(f"{file}: column {header.index('') + 1} has no name: give it one, or --drop ''.")
         return replace(columns, features=features)
-    there = set(header)
-    absent = [name for name in columns.features if name not in there]
+    known = set(header)
+    absent = [name for name in columns.features if name not in known]
     if absent:
         near = get_close_matches(absent[0], header, 1)
         raise TableError(
             f"{file} lacks {len(absent)} of the {len(columns.features)} columns of the fit: {listed(absent)}"
-            f"{perhaps(near)}."
+            f"{perhaps(near)}. Add or rename them, or fit again without them (--drop)."
         )
     return columns
 
