@@ -62,7 +62,8 @@ def write(folder, *, names=None, told=None, inclusion=None, ids=None, suspects=(
     _trace(folder, classes)
     top = names[: min(30, n_features)]
     values = np.atleast_2d(np.corrcoef(rng.normal(size=(40, len(top))), rowvar=False))
-    _table(folder / "correlations.csv", top, values.tolist())
+    rows = [[name, *row] for name, row in zip(top, values.tolist(), strict=True)]
+    _table(folder / "correlations.csv", ["", *top], rows)
     return folder
 
 

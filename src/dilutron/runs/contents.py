@@ -65,8 +65,7 @@ def facts_of(sheet: Sheet, request: Request, model: Any, order: Any) -> dict[str
         "classes": classes,
         "counts": {name: int(np.sum(sheet.labels == name)) for name in classes},
         "settings": model.get_params(deep=False),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in _libraries(sheet.file)},
         "result": {
             "status": model.status_,
             "converged": settled(model.fits_, model.tol),
@@ -77,6 +76,11 @@ def facts_of(sheet: Sheet, request: Request, model: Any, order: Any) -> dict[str
             "path": path,
         },
     }
+
+
+def _libraries(file: Path) -> list[str]:
+    """Those that the numbers have passed through."""
+    return ["numpy", "scipy", "scikit-learn", "polars", *(["anndata"] if file.suffix.lower() == ".h5ad" else [])]
 
 
 def _sha256(file: Path) -> str:
@@ -171,7 +175,10 @@ def _marks(fit: Any) -> Iterator[Row]:
 
 
 def correlation_rows(sheet: Sheet, features: Sequence[Row]) -> list[Row]:
-    """Of the most probable features; of a column that never changes, 0 with all others."""
+    """Of the most probable features; of a column that never changes, 0 with all others.
+
+    The column of their names has none, as R and pandas write row names: no feature can have that one.
+    """
     names = list(dict.fromkeys(row["feature"] for row in features))[:HEAT]
     where = {name: i for i, name in enumerate(sheet.names)}
     X = sheet.X[:, [where[name] for name in names]]
@@ -180,7 +187,8 @@ def correlation_rows(sheet: Sheet, features: Sequence[Row]) -> list[Row]:
     unit = X / np.where(norm > 0.0, norm, 1.0)
     values = unit.T @ unit
     np.fill_diagonal(values, 1.0)
-    return [dict(zip(names, row, strict=True)) for row in np.clip(values, -1.0, 1.0).tolist()]
+    rows = zip(names, np.clip(values, -1.0, 1.0).tolist(), strict=True)
+    return [{"": name} | dict(zip(names, row, strict=True)) for name, row in rows]
 
 
 def class_order(classes: Any, positive: str | None) -> Any:
