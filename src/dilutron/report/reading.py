@@ -207,6 +207,11 @@ def _facts(path: Path) -> dict[str, Any]:
             raise _damaged(path, f"{part} is not a table of names and values")
         maybe = {key: kind for key, kind in MAYBE.get(part, {}).items() if facts[part].get(key) is not None}
         _check(path, part, facts[part], entries | maybe)
+    for part in ("request", "versions"):
+        if facts.get(part) and not isinstance(facts[part], dict):
+            raise _damaged(path, f"{part} is not a table of names and values")
+    if not isinstance(facts.get("seconds") or 0.0, NUMBER):
+        raise _damaged(path, "seconds is no number")
     if not isinstance(facts["classes"], list) or len(facts["classes"]) < 2:
         raise _damaged(path, "classes must be two names or more")
     _check(path, "counts", facts["counts"], {str(name): int for name in facts["classes"]})
