@@ -358,6 +358,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         ({"held_out__auc": "high"}, "held_out has no good value for 'auc'"),
         ({"versions": ["numpy"]}, "versions is not a table of names and values"),
         ({"request": "none"}, "request is not a table of names and values"),
+        ({"settings__tol": {}}, "settings has no good value for 'tol'"),
         ({"seconds": "few"}, "seconds is no number"),
         ({"classes": ["normal"]}, "classes must be two names or more"),
         ({"counts": {"normal": 60}}, "counts has no good value for 'tumour'"),

@@ -145,6 +145,7 @@ NEEDED: dict[str, dict[str, Any]] = {  # entries of run.json without which there
 MAYBE: dict[str, dict[str, Any]] = {  # others that have a kind, where they are there and known
     "data": {"n_imputed": int, "dropped": list},
     "result": {"path": list, "eta": (*NUMBER, list)},
+    "settings": {"tol": NUMBER},
     "held_out": {
         "repeats": int,
         "converged": int,
