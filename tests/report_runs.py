@@ -62,7 +62,8 @@ def write(folder, *, names=None, told=None, inclusion=None, ids=None, suspects=(
     _trace(folder, classes)
     top = names[: min(30, n_features)]
     values = np.atleast_2d(np.corrcoef(rng.normal(size=(40, len(top))), rowvar=False))
-    _table(folder / "correlations.csv", top, values.tolist())
+    rows = [[name, *row] for name, row in zip(top, values.tolist(), strict=True)]
+    _table(folder / "correlations.csv", ["", *top], rows)
     return folder
 
 
@@ -99,8 +100,10 @@ def _predictions(folder, classes, given, ids, rng):
 
 def _trace(folder, classes):
     several = [()] if len(classes) == 2 else [(one,) for one in classes]
-    rows = [[*which, k, "direct", 10.0 ** (-k / 3)] for which in several for k in range(1, 12)]
-    _table(folder / "trace.csv", [*(["class"] if len(several) > 1 else []), "iteration", "stage", "mismatch"], rows)
+    rows = [[*which, k, 5.0 if k < 8 else 3.0, "direct", 10.0 ** (-k / 3)] for which in several for k in range(1, 12)]
+    _table(
+        folder / "trace.csv", [*(["class"] if len(several) > 1 else []), "iteration", "size", "stage", "mismatch"], rows
+    )
 
 
 def _table(path, header, rows):

@@ -17,6 +17,7 @@ pytest.importorskip("polars")
 
 from dilutron import runs
 from dilutron.commands import answers
+from dilutron.runs import holding_out
 
 TOY = ("--rows", "80", "--features", "8", "--matter", "2", "--seed", "2")
 QUICK = ("--label", "class", "--id", "sample", "--expect", "2")
@@ -175,6 +176,48 @@ def test_methods_in_a_table(toy):
     assert (code, err) == (2, "dilutron: no method magic; there are ep, vamp, amp, r1bcs\n")
 
 
+def test_methods_that_all_fail_end_with_1(toy, monkeypatch):
+    def failing(model, *arguments):
+        raise ValueError("too hard")
+
+    monkeypatch.setattr(runs.comparing, "held_out", failing)
+    arguments = ("compare-methods", "toy.csv", "--label", "class", "--id", "sample", "--only", "ep", "--only", "amp")
+    for form in ((), ("--json",)):
+        code, out, err = toy(*arguments, *form)
+        assert code == 1
+        assert out.count("too hard") == 2, "each is still told"
+        assert err.splitlines()[-1] == "dilutron: every method failed."
+
+    def one_fails(model, *arguments):
+        return failing(model) if isinstance(model, runs.METHODS["amp"]) else holding_out.held_out(model, *arguments)
+
+    monkeypatch.setattr(runs.comparing, "held_out", one_fails)
+    assert toy(*arguments, "--folds", "2")[0] == 0
+
+
+def test_seeds_beyond_those_of_the_shuffle_are_refused_before_the_work(toy):
+    code, out, err = toy("fit", "toy.csv", *QUICK, "--seed", str(2**32), "--out", "run")
+    assert (code, out) == (2, "")
+    assert "--seed" in err
+    assert "reading" not in err
+    assert toy("fit", "toy.csv", *QUICK, "--folds", "2", "--seed", str(2**32 - 1), "--out", "run")[0] == 0
+
+
+def test_paths_for_scripts(dilutron):
+    code, out, _ = dilutron("simulate", *TOY, "--out", "toy.csv", "--json")
+    assert (code, json.loads(out)) == (0, {"table": "toy.csv", "truth": "toy.csv.truth.json"})
+    assert dilutron("fit", "toy.csv", *QUICK, "--folds", "0", "--out", "run")[0] == 0
+    code, out, _ = dilutron("report", "run", "--json")
+    assert (code, json.loads(out)) == (0, {"report": os.path.join("run", "report.html")})
+
+
+def test_predictions_are_json_or_a_file(toy, tmp_path):
+    code, out, err = toy("predict", "run", "toy.csv", "--json", "--out", "p.csv")
+    assert (code, out) == (2, "")
+    assert err.startswith("dilutron: --json and --out exclude each other: --out writes CSV")
+    assert not (tmp_path / "p.csv").exists()
+
+
 def test_predictions_to_a_file(toy, tmp_path):
     assert toy("fit", "toy.csv", *QUICK, "--folds", "0", "--out", "run")[0] == 0
     lines = (tmp_path / "toy.csv").read_text().splitlines()
@@ -189,7 +232,15 @@ def test_predictions_to_a_file(toy, tmp_path):
     (tmp_path / "few.csv").write_text("sample,x1,x2,x3\ns1,1,2,3\n")
     code, _, err = toy("predict", "run", "few.csv")
     assert code == 2
-    assert err == "dilutron: few.csv lacks 5 of the 8 columns of the fit: 'x4', 'x5', 'x6', 'x7', 'x8'.\n"
+    assert err == (
+        "dilutron: few.csv lacks 5 of the 8 columns of the fit: 'x4', 'x5', 'x6', 'x7', 'x8'. Add or rename them, or "
+        "fit again without them (--drop).\n"
+    )
+    code, _, err = toy("predict", "run", "new.csv", "--id", "x1")
+    assert (code, err) == (
+        2,
+        "dilutron: new.csv: 'x1' is given as --id and is a feature of the fit: choose another column.\n",
+    )
     code, _, err = toy("predict", "toy.csv", "new.csv")
     assert code == 2
     assert "toy.csv is not a run of `dilutron fit`" in err

@@ -15,7 +15,9 @@ def test_the_demo_finds_wrong_labels_and_says_what_to_open(tmp_path, monkeypatch
     printed = capsys.readouterr().out
     run = tmp_path / "demo-run" / "run"
     assert printed.splitlines()[-1] == f"Open {run / 'report.html'}"
-    assert "p181" in (run / "report.html").read_text(encoding="utf-8")
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "p181" in page
+    assert 'class="verdict care"' in page, "twelve features are named, of which four are expected to be mistakes"
     found, suspects = map(int, re.search(r"turned over, (\d+) are among the (\d+) suspects", printed).groups())
     assert found >= 10
     assert suspects <= 15

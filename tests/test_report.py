@@ -189,6 +189,35 @@ def test_an_open_number_of_features_is_said(tmp_path):
     assert "anything from 1 to 60 features" in page_of(tmp_path, told=changed(result__path=path)).said
 
 
+def path_of(*weights, **more):
+    sizes = (50.0, 15.0, 5.0, 1.5)
+    rows = zip(sizes, weights, strict=False)
+    return [{"size": size, "weight": weight, "status": "converged", **more} for size, weight in rows]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (path_of(0.5, 0.3, 0.2, 0.0), True),
+        (path_of(0.3, 0.2, 0.1, 0.4), False),
+        (path_of(1.0), False),
+        ([*path_of(0.1, 0.9, **{"class": "a"}), *path_of(0.9, 0.1, **{"class": "b"})], True),
+    ],
+)
+def test_a_peak_at_the_end_of_many_features_is_said(tmp_path, path, told):
+    page = page_of(tmp_path, told=changed(result__path=path))
+    assert ("the data prefer the largest, 50 features: many features share the work, or the" in page.said) is told
+    assert ("The reason: the largest number of features tried weighs most." in page.said) is told
+
+
+@pytest.mark.parametrize(("third", "told"), [(0.6, True), (0.8, False)])
+def test_a_list_with_many_mistakes_is_no_good_sign(tmp_path, third, told):
+    """Of three, 0.8 mistakes are more than a quarter and 0.6 are not."""
+    page = page_of(tmp_path, inclusion=[0.9, 0.7, third, *[0.01] * 17])
+    assert ("Of 3 features with a probability above 50 %, about 0.8 are expected not to matter" in page.said) is told
+    assert any(attrs.get("class") == f"verdict {'care' if told else 'good'}" for attrs in page.all("p"))
+
+
 def test_without_skill_features_are_not_claimed(tmp_path):
     told = changed(held_out__accuracy=0.45, held_out__auc=0.49)
     said = page_of(tmp_path, told=told, inclusion=np.linspace(0.3, 0.01, 20)).said
@@ -327,6 +356,10 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         ({"result__path": [{"size": "x"}]}, "result, path: ValueError"),
         ({"held_out": {"folds": 5}}, "held_out has no good value for 'accuracy'"),
         ({"held_out__auc": "high"}, "held_out has no good value for 'auc'"),
+        ({"versions": ["numpy"]}, "versions is not a table of names and values"),
+        ({"request": "none"}, "request is not a table of names and values"),
+        ({"settings__tol": {}}, "settings has no good value for 'tol'"),
+        ({"seconds": "few"}, "seconds is no number"),
         ({"classes": ["normal"]}, "classes must be two names or more"),
         ({"counts": {"normal": 60}}, "counts has no good value for 'tumour'"),
     ],
@@ -443,6 +476,25 @@ def test_columns_that_never_change_and_traces_of_one_step(tmp_path):
     drawn = [svg["aria-labelledby"] for svg in Page(report.write(folder).read_text(encoding="utf-8")).all("svg")]
     assert len(drawn) == 7
     assert not any(name.startswith("trace") for name in drawn), "one point is no way"
+
+
+def test_sizes_stand_at_the_top_of_the_trace(tmp_path, plain):
+    def above(page):
+        drawn = re.search(r'<svg[^>]*aria-labelledby="trace.*?</svg>', page.text, re.S).group()
+        return re.findall(r'<text[^>]* y="40"[^>]*>([^<]*)<', drawn)
+
+    assert above(plain) == ["5", "3"]
+    folder = report_runs.write(tmp_path)
+    (folder / "trace.csv").write_text("iteration,stage,mismatch\n1,direct,0.1\n2,direct,1e-5\n")
+    assert above(Page(report.write(folder).read_text(encoding="utf-8"))) == [], "a file that does not say"
+
+
+def test_the_area_of_the_answer_and_that_of_the_curve_are_told_apart(plain):
+    """0.95 is the mean over folds in run.json; the curve is of all made-up predictions together."""
+    caption = plain.said[plain.said.index("Each sample was predicted by a model") :][:700]
+    drawn = re.search(r"; the curve drawn is of all folds together, and its area, (0\.\d+), is another", caption)
+    assert "The area is 0.950 as a mean over the folds; " in caption
+    assert drawn.group(1) != "0.950"
 
 
 def test_beliefs_that_predictions_do_not_bear_out_are_called_so(tmp_path):

@@ -68,7 +68,7 @@ def test_the_facts(folder, data):
     assert facts["classes"] == ["case", "control"]
     assert facts["counts"] == {"case": int(np.sum(TRUTH.labels > 0)), "control": int(np.sum(TRUTH.labels < 0))}
     assert facts["settings"]["n_features_expected"] == 2.0
-    assert {"python", "numpy", "scipy", "scikit-learn"} == set(facts["versions"])
+    assert {"python", "numpy", "scipy", "scikit-learn", "polars"} == set(facts["versions"])
     result = facts["result"]
     assert (result["status"], result["converged"]) == ("converged", True)
     assert 0.5 < result["eta"] < 1.0
@@ -132,9 +132,13 @@ def test_the_other_files(folder):
     trace = rows_of(folder / "trace.csv")
     assert [int(row["iteration"]) for row in trace] == list(range(1, len(trace) + 1))
     assert float(trace[-1]["mismatch"]) < 1e-3
+    assert {float(row["size"]) for row in trace} == {2.0}, "as expected"
     names, *values = csv.reader((folder / "correlations.csv").read_text().splitlines())
-    order = [int(name[1:]) - 1 for name in names]
-    np.testing.assert_allclose(np.array(values, dtype=float), np.corrcoef(TRUTH.X[:, order].T), atol=1e-12)
+    assert names == ["", *(row[0] for row in values)]
+    order = [int(name[1:]) - 1 for name in names[1:]]
+    np.testing.assert_allclose(
+        np.array([row[1:] for row in values], dtype=float), np.corrcoef(TRUTH.X[:, order].T), atol=1e-12
+    )
     assert "fitting 80 rows of 8 features" in (folder / "log.txt").read_text()
     assert EPClassifier.load(folder / "model").feature_names_in_.tolist() == [f"x{i}" for i in range(1, 9)]
 
@@ -311,13 +315,34 @@ def test_all_that_a_run_writes_is_known(tmp_path):
     runs.write(answer, place, force=True)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # anndata's own
+def test_the_reader_of_an_h5ad_file_is_told(tmp_path):
+    anndata, pd = pytest.importorskip("anndata"), pytest.importorskip("pandas")
+    obs = pd.DataFrame({"y": ["u" if label > 0 else "v" for label in TRUTH.labels]}, index=[f"s{i}" for i in range(80)])
+    var = pd.DataFrame(index=[f"x{i}" for i in range(1, 9)])
+    anndata.AnnData(TRUTH.X, obs=obs, var=var).write_h5ad(tmp_path / "data.h5ad")
+    answer = runs.make(tmp_path / "data.h5ad", replace(REQUEST, columns=Columns("y"), folds=0))
+    assert answer.facts["versions"]["anndata"] == anndata.__version__
+
+
+def test_the_trace_tells_of_every_size_in_the_average(tmp_path):
+    answer = runs.make(table(tmp_path / "data.csv"), replace(REQUEST, expect=None, folds=0))
+    trace, path = answer.tables["trace"], answer.facts["result"]["path"]
+    sizes = list(dict.fromkeys(row["size"] for row in trace))
+    assert sizes == pytest.approx([row["size"] for row in path if row["weight"] > 0.0])
+    assert len(sizes) > 1
+    assert [row["iteration"] for row in trace] == list(range(1, len(trace) + 1))
+    for size in sizes:
+        assert [row["mismatch"] for row in trace if row["size"] == size][-1] < 1e-3
+
+
 def test_a_feature_may_be_named_class(tmp_path):
     header = "id,y,class,x2,x3,x4,x5,x6,x7,x8"
     answer = runs.make(table(tmp_path / "data.csv", header=header), replace(REQUEST, folds=0, impute=True))
     place = runs.write(answer, tmp_path / "run")
     names, *values = csv.reader((place / "correlations.csv").read_text().splitlines())
-    assert sorted(names) == sorted(header.split(",")[2:])
-    assert {len(row) for row in values} == {8}
+    assert sorted(names[1:]) == sorted(header.split(",")[2:])
+    assert {len(row) for row in values} == {9}
     assert next(iter(rows_of(place / "features.csv")[0])) == "feature"
 
 

@@ -122,6 +122,23 @@ def test_row_names_without_a_name_are_ids(tmp_path):
     assert tables.read(path, Columns("y", drop=("",))).ids is None
 
 
+def test_only_the_first_column_may_be_row_names(tmp_path):
+    path = put(tmp_path, "y,a,\nu,1,2\nv,3,4\n")
+    with pytest.raises(TableError, match=r": column 3 has no name: give it one, or --drop ''\.$"):
+        tables.read(path, Columns("y"))
+    sheet = tables.read(path, Columns(features=("a",)))
+    assert (sheet.ids, sheet.ignored) == (None, ("y", ""))
+
+
+def test_a_header_may_begin_with_a_hash(tmp_path):
+    assert same(tables.read(put(tmp_path, "#" + PLAIN), Columns("y", "#id")))
+
+
+def test_an_infinite_value_in_new_rows_names_what_predict_can_do(tmp_path):
+    said = line(tmp_path, PLAIN.replace("3,4", "3,inf"), Columns(features=("a", "b")))
+    assert said.endswith("mend it, or leave the value empty if the run was fitted with --impute median.")
+
+
 def test_a_usual_id_need_not_be_there(tmp_path):
     path = put(tmp_path, PLAIN)
     assert tables.read(path, Columns("y", usual_id="id")).ids == ("s1", "s2", "s3")
@@ -140,7 +157,13 @@ def test_names_are_kept_as_they_came(tmp_path):
     [
         ("", " is empty."),
         ("id,y,a,b\n", " has a header and no rows."),
-        ("\n\n", " has one column only, '': separate columns by commas, tabs or semicolons."),
+        ("\n\n", ": the first line is empty: remove it"),
+        ("\n" + PLAIN, ": the first line is empty: remove it"),
+        ("\ufeff,,,\n" + PLAIN, ": the first line is empty: remove it"),
+        ("# by hand\n" + PLAIN.replace(",", "\t"), ": the first line, '# by hand', seems a comment: remove it."),
+        ("#by,hand\n" + PLAIN, ": the first line, '#by', seems a comment: remove it."),
+        (PLAIN.replace("id,", "", 1), ": the header lacks a name for the row names, as R's write.table leaves it: put"),
+        ("y,a,b\nu,1,2,\nv,1,2,\n", " has no column 'id'"),
         (PLAIN.replace(",", ":"), " has one column only, 'id:y:a:b': separate columns by"),
         (PLAIN.replace("3,4", "3,four"), ": row 2, column 'b' is 'four', not a number: mend the value, or --drop 'b'."),
         (
@@ -219,6 +242,30 @@ def test_a_file_that_may_not_be_read(tmp_path):
 )
 def test_absent_columns_are_named_with_near_ones(tmp_path, columns, message):
     assert line(tmp_path, "y,diagnosis,a,b\nu,1,2,3\nv,1,2,3\n", columns).startswith(message)
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.parquet", "data.h5ad"])
+def test_a_column_has_one_part_only(tmp_path, name):
+    if name.endswith("h5ad"):
+        pytest.importorskip("anndata")
+    text = PLAIN.encode()
+    if name.endswith("parquet"):
+        pl.read_csv(text).write_parquet(tmp_path / "kept")
+        text = (tmp_path / "kept").read_bytes()
+    said = line(tmp_path, text, Columns("y", "y"), name)
+    assert said == ": 'y' is given as --label and as --id: a column has one part only, leave out one of the two."
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (Columns("y", drop=("y",)), ": 'y' is given as --label and as --drop: "),
+        (Columns("y", "id", drop=("a", "id")), ": 'id' is given as --id and as --drop: "),
+        (Columns(id="a", features=("b", "a")), ": 'a' is given as --id and is a feature of the fit: choose another"),
+    ],
+)
+def test_parts_that_meet(tmp_path, columns, message):
+    assert line(tmp_path, PLAIN, columns).startswith(message)
 
 
 def test_parquet_of_other_things(tmp_path):

@@ -25,7 +25,7 @@ Label = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the classe
 Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of row names.")]
 Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column that is no feature; may be repeated.")]
 Log = Annotated[bool, typer.Option("--log", help="Take log2(x + 1) of all features.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of random choices.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of random choices.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 
@@ -94,7 +94,9 @@ def fit(
         _say(answer, out, page, fdr)
 
 
-def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="As `dilutron fit` left it.")]) -> None:
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="As `dilutron fit` left it.")], as_json: Json = False
+) -> None:
     """Make RUN/report.html again from the files in RUN.
 
     \b
@@ -107,9 +109,10 @@ def report(run: Annotated[Path, typer.Argument(metavar="RUN", help="As `dilutron
         try:
             from dilutron.report import write
 
-            typer.echo(write(run))
+            page = write(run)
         except (ImportError, ValueError) as error:
             stop(str(error))
+    typer.echo(json.dumps({"report": str(page)}, indent=1) if as_json else page)
 
 
 def predict(
@@ -129,6 +132,8 @@ def predict(
       dilutron predict run/ new.csv
       dilutron predict run/ new.csv --out predictions.csv
     """  # noqa: D301
+    if out is not None and as_json:
+        stop("--json and --out exclude each other: --out writes CSV; for JSON in a file, --json > FILE.")
     if out is not None:
         check_new(out, force)
     with one_line_errors():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -25,6 +25,7 @@ def simulate(
     patterns: Annotated[str, typer.Option(help=f"How columns depend on one another: {', '.join(PATTERNS)}.")] = "iid",
     seed: Seed = 0,
     force: Force = False,
+    as_json: Json = False,
 ) -> None:
     """Make a table with a known truth, to see what a fit finds of it.
 
@@ -65,6 +66,9 @@ def simulate(
             text.write(f"{','.join(['sample', 'class', *names])}\n")
             for sample, label, row in zip(samples, taught.labels, taught.X, strict=True):
                 text.write(f"{sample},{'B' if label > 0.0 else 'A'},{','.join(f'{value:.6g}' for value in row)}\n")
+    if as_json:
+        typer.echo(json.dumps({"table": str(out), "truth": str(truth_file)}, indent=1))
+        return
     typer.echo(f"{rows} rows of {features} features: {out}")
     typer.echo(f"the {matter} that matter and the {taught.flipped.sum()} wrong labels: {truth_file}")
 
@@ -84,6 +88,7 @@ def compare_methods(
     """Try EP, VAMP, AMP and R1BCS on the same held-out rows.
 
     Accuracy and AUC with their standard errors; CPU seconds of all folds; features as the median over the folds.
+    Exit code 1 where every method failed.
 
     \b
     Examples:
@@ -103,7 +108,14 @@ def compare_methods(
             rows = runs.compared(sheet, names, folds, seed, tell)
     if as_json:
         typer.echo(json.dumps(rows, indent=1, allow_nan=False))
-        return
+    else:
+        _say(rows)
+    if all("error" in row for row in rows):
+        stop("every method failed.", 1)
+
+
+def _say(rows: list[dict[str, Any]]) -> None:
+    """One line for each method."""
     typer.echo(f"{'method':7}  {'accuracy':13}  {'AUC':13}  {'CPU s':>6}  {'features':>8}  converged")
     for row in rows:
         if "error" in row:

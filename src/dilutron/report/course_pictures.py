@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from dilutron.report.reading import Mark, RunFolder, Tried
 from dilutron.report.svg import SERIES, Scale, drawing, line, tag, words, x_axis, y_axis
 
 T = TypeVar("T", Mark, Tried)
+ROOM = 28.0  # that a size takes at the top of the trace
 
 
 def sizes(run: RunFolder) -> Picture | None:
@@ -60,7 +62,7 @@ def trace(run: RunFolder) -> Picture | None:
     values = np.concatenate([curve.y for curve in found])
     low, high = min(values.min(), tolerance or np.inf), values.max()
     x = Scale(min(curve.x.min() for curve in found), max(max(curve.x.max() for curve in found), 1.0), LEFT, RIGHT)
-    y = Scale(float(low) / 2, max(float(high) * 2, float(low) * 10), 250, TOP_EDGE, log=True)
+    y = Scale(float(low) / 2, max(float(high) * 10, float(low) * 10), 250, TOP_EDGE, log=True)
     whole = sorted({float(round(tick)) for tick in x.ticks()})
     marks = [*x_axis(x, TOP_EDGE, 250, "iteration", whole), *y_axis(y, LEFT, RIGHT, "mismatch of the moments")]
     if tolerance:
@@ -68,14 +70,27 @@ def trace(run: RunFolder) -> Picture | None:
             line(LEFT, y(tolerance), RIGHT, y(tolerance), "mark"),
             words(LEFT + 6, y(tolerance) - 5, "tolerance", "start", "tick halo"),
         ]
+    marks += _parted(run.trace, x) if len(every) == 1 else []
     key, height = legend(found, 304.0) if len(found) > 1 else ([], 294.0)
     last = "; ".join(f"{curve.label} {len(curve.x)} iterations, last mismatch {curve.y[-1]:.1e}" for curve in found)
     caption = Markup(
-        "The change that was left after each iteration, for the expected size of the largest weight. It may jump where"
-        " a learned value changes, and should end below the dashed line.{}"
-    ).format(of_many(every, found))
+        "The change that was left after each iteration, for one expected number of features after the other, from many"
+        " to few{}. Each begins at the answer for another: the curve jumps up there, as it may where a learned value"
+        " changes, and should come down below the dashed line each time.{}"
+    ).format(" (the numbers at the top)" if len(every) == 1 else "", of_many(every, found))
     picture = drawing(height, title, last, [*marks, *drawn(found, x, y), *key], "trace")
     return Picture("trace", title, picture, caption)
+
+
+def _parted(trace: Sequence[Mark], x: Scale) -> list[Markup]:
+    """A line where each expected size begins, and the size beside it where there is room."""
+    begins = [b for a, b in pairwise([None, *trace]) if b and (a is None or a.size != b.size) and math.isfinite(b.size)]
+    places = [x(max(mark.iteration - 0.5, x.low)) for mark in begins]
+    marks = [line(place, TOP_EDGE, place, 250, "grid") for place in places]
+    for mark, place, end in zip(begins, places, [*places[1:], RIGHT], strict=False):
+        if end - place >= ROOM:
+            marks.append(words(place + 4, TOP_EDGE + 12, f"{two_digits(mark.size):g}", "start", "tick halo"))
+    return marks
 
 
 def _by_target(rows: Sequence[T]) -> list[tuple[str, list[T]]]:

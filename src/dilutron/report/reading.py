@@ -57,12 +57,13 @@ class Label(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A row of trace.csv."""
+    """A row of trace.csv. `size` is the expected number of features, NaN where the file does not say."""
 
     target: str
     iteration: int
     stage: str
     mismatch: float
+    size: float
 
 
 class Tried(NamedTuple):
@@ -144,6 +145,7 @@ NEEDED: dict[str, dict[str, Any]] = {  # entries of run.json without which there
 MAYBE: dict[str, dict[str, Any]] = {  # others that have a kind, where they are there and known
     "data": {"n_imputed": int, "dropped": list},
     "result": {"path": list, "eta": (*NUMBER, list)},
+    "settings": {"tol": NUMBER},
     "held_out": {
         "repeats": int,
         "converged": int,
@@ -177,7 +179,7 @@ def read(folder: str | os.PathLike[str]) -> RunFolder:
         _rows(place / "groups.csv", ["group", *Group._fields[1:]], _group),
         _rows(place / "labels.csv", ["row", "id", "given", "suggested", "error_probability", "suspect"], _label),
         _predictions(place / "predictions.csv", classes),
-        _rows(place / "trace.csv", [*several, *Mark._fields[1:]], _mark),
+        _rows(place / "trace.csv", [*several, *Mark._fields[1:-1]], _mark),
         path,
         _correlations(place / "correlations.csv"),
     )
@@ -206,6 +208,11 @@ def _facts(path: Path) -> dict[str, Any]:
             raise _damaged(path, f"{part} is not a table of names and values")
         maybe = {key: kind for key, kind in MAYBE.get(part, {}).items() if facts[part].get(key) is not None}
         _check(path, part, facts[part], entries | maybe)
+    for part in ("request", "versions"):
+        if facts.get(part) and not isinstance(facts[part], dict):
+            raise _damaged(path, f"{part} is not a table of names and values")
+    if not isinstance(facts.get("seconds") or 0.0, NUMBER):
+        raise _damaged(path, "seconds is no number")
     if not isinstance(facts["classes"], list) or len(facts["classes"]) < 2:
         raise _damaged(path, "classes must be two names or more")
     _check(path, "counts", facts["counts"], {str(name): int for name in facts["classes"]})
@@ -265,7 +272,8 @@ def _label(row: Row) -> Label:
 
 
 def _mark(row: Row) -> Mark:
-    return Mark(row.get("class") or "", int(row["iteration"]), row["stage"], _number(row["mismatch"]))
+    mismatch, size = _number(row["mismatch"]), _number(row.get("size"))
+    return Mark(row.get("class") or "", int(row["iteration"]), row["stage"], mismatch, size)
 
 
 def _predictions(path: Path, classes: list[str]) -> Predictions | None:

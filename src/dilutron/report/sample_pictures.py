@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from dilutron.metrics import auc, roc
 from dilutron.report.curves import LEFT, RIGHT, TOP_EDGE, Curve, Picture, drawn, legend, of_many
+from dilutron.report.judging import is_known
 from dilutron.report.phrases import measured, percent
 from dilutron.report.reading import Label, RunFolder
 from dilutron.report.svg import (
@@ -108,12 +109,25 @@ def roc_curves(run: RunFolder) -> Picture | None:
     caption = Markup(
         "Each sample was predicted by a model that had not seen it. The nearer to the upper left corner, the better;"
         " the dashed line is guessing.{}"
-    ).format(
-        f" Area under the curve, all folds together: {found[0].label}."
-        if len(found) == 1
-        else " Each class against the others, with the area under its curve, the hardest first." + of_many(every, found)
-    )
+    ).format(_area(run, found[0]) if len(run.classes) == 2 else _CLASSES + of_many(every, found))
     return Picture("roc", title, drawing(height, title, told, [*marks, *key], "roc"), caption)
+
+
+_CLASSES = (
+    " Each class against the others, with the area under its curve, all folds together, the hardest first. A mean over"
+    " the folds, as above, differs: each fold's model has a scale of its own."
+)
+
+
+def _area(run: RunFolder, curve: Curve) -> str:
+    """The area that the answer states, and why that of the curve is another."""
+    mean = (run.held_out or {}).get("auc")
+    if not is_known(mean):
+        return f" The area under the curve, all folds together, is {curve.label}."
+    return (
+        f" The area is {mean:.3f} as a mean over the folds; the curve drawn is of all folds together, and its area,"
+        f" {curve.label}, is another because each fold's model has a scale of its own."
+    )
 
 
 def _asked(run: RunFolder) -> list[int]:

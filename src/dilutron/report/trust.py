@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from dilutron.report.judging import better, class_shares, distinct, is_known, open_groups
-from dilutron.report.phrases import count, measured, name, percent
+from dilutron.report.judging import better, class_shares, distinct, is_known, likely, open_groups
+from dilutron.report.phrases import about, count, measured, name, percent
 from dilutron.report.reading import RunFolder
 
 FEW_ROWS, FEW_OF_A_CLASS, TOO_FEW = 50, 15, 5
 UNEQUAL = 0.9  # share of the larger class
+MISTAKEN = 0.25  # share of the named features that is expected not to matter
 WIDE = 10.0  # ratio of expected sizes from which the number of features is open
 PERFECT = 0.995
 DOUBTED = 0.2  # share of labels
@@ -156,6 +157,13 @@ def _pointed(run: RunFolder) -> Check:
         return Check(CARE, "More features matter than can be named", Markup(
             "About {} are expected to matter, but only {} can be named with a probability above 50\u00a0%."
         ).format(size, named))  # fmt: skip
+    listed = likely(run)
+    wrong = sum(1.0 - feature.inclusion for feature in listed)
+    if wrong > MISTAKEN * len(listed):
+        return Check(CARE, "Many of the named features may be mistakes", Markup(
+            "Of {} with a probability above 50\u00a0%, {} are expected not to matter after all: take the list for"
+            " candidates."
+        ).format(count(len(listed), "feature"), about(wrong)))  # fmt: skip
     return Check(GOOD, "The features can be named", Markup("{} with a probability above 50\u00a0%.").format(
         count(named, "feature").capitalize()
     ))  # fmt: skip
@@ -169,6 +177,19 @@ def _size(run: RunFolder) -> Iterable[Check]:
         yield Check(CARE, "The number of features is uncertain", Markup(
             "Models that expect anything from {:.0f} to {:.0f} features explain the data about equally well."
         ).format(max(low, 1.0), high))  # fmt: skip
+    dense = [size for target in dict.fromkeys(one.target for one in run.path) if (size := _dense_end(run, target))]
+    if dense:
+        yield Check(CARE, "The largest number of features tried weighs most", Markup(
+            "Of the sizes that were tried, the data prefer the largest, {:.0f} features: many features share the work,"
+            " or the signal is weak."
+        ).format(max(max(dense), 1.0)))  # fmt: skip
+
+
+def _dense_end(run: RunFolder, target: str) -> float | None:
+    """The largest expected size that was tried, where no smaller one weighs as much."""
+    path = sorted((one for one in run.path if one.target == target), key=lambda one: -one.size)
+    heavy = len(path) > 1 and path[0].weight > max(one.weight for one in path[1:])
+    return path[0].size if heavy else None
 
 
 def _range(run: RunFolder, target: str) -> tuple[float, float] | None:

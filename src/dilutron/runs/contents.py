@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import version
@@ -29,7 +29,7 @@ COLUMNS = {
     "features": ["feature", "inclusion", "coefficient", "low", "high", *UNIT, "group"],
     "groups": ["group", "inclusion", "prior", "correlation", "n_members", "members"],
     "labels": ["row", "id", "given", "suggested", "error_probability", "suspect"],
-    "trace": ["iteration", "stage", "mismatch"],
+    "trace": ["iteration", "size", "stage", "mismatch"],
 }
 
 
@@ -65,8 +65,7 @@ def facts_of(sheet: Sheet, request: Request, model: Any, order: Any) -> dict[str
         "classes": classes,
         "counts": {name: int(np.sum(sheet.labels == name)) for name in classes},
         "settings": model.get_params(deep=False),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+        "versions": {"python": platform.python_version()} | {name: version(name) for name in _libraries(sheet.file)},
         "result": {
             "status": model.status_,
             "converged": settled(model.fits_, model.tol),
@@ -77,6 +76,11 @@ def facts_of(sheet: Sheet, request: Request, model: Any, order: Any) -> dict[str
             "path": path,
         },
     }
+
+
+def _libraries(file: Path) -> list[str]:
+    """Those that the numbers have passed through."""
+    return ["numpy", "scipy", "scikit-learn", "polars", *(["anndata"] if file.suffix.lower() == ".h5ad" else [])]
 
 
 def _sha256(file: Path) -> str:
@@ -152,18 +156,29 @@ def chance_columns(classes: Any, chance: Vector) -> Row:
 
 
 def trace_rows(model: Any) -> list[Row]:
-    """One for each iteration of the posterior of the largest weight."""
+    """One for each iteration of every posterior in the average, from many expected features to few.
+
+    Each begins at the answer for another size, so that one alone says little of how the fit went.
+    """
     several = len(model.fits_) > 1
     return [
-        ({"class": model.classes_[k]} if several else {})
-        | {"iteration": number, "stage": mark.stage, "mismatch": float(mark.error)}
+        ({"class": model.classes_[k]} if several else {}) | {"iteration": number} | row
         for k, fit in enumerate(model.fits_)
-        for number, mark in enumerate(fit.best.trace, 1)
+        for number, row in enumerate(_marks(fit), 1)
     ]
 
 
+def _marks(fit: Any) -> Iterator[Row]:
+    for _, posterior in fit.shares:
+        size = float(np.sum(np.broadcast_to(posterior.weights.rho, posterior.mean.size)))
+        yield from ({"size": size, "stage": mark.stage, "mismatch": float(mark.error)} for mark in posterior.trace)
+
+
 def correlation_rows(sheet: Sheet, features: Sequence[Row]) -> list[Row]:
-    """Of the most probable features; of a column that never changes, 0 with all others."""
+    """Of the most probable features; of a column that never changes, 0 with all others.
+
+    The column of their names has none, as R and pandas write row names: no feature can have that one.
+    """
     names = list(dict.fromkeys(row["feature"] for row in features))[:HEAT]
     where = {name: i for i, name in enumerate(sheet.names)}
     X = sheet.X[:, [where[name] for name in names]]
@@ -172,7 +187,8 @@ def correlation_rows(sheet: Sheet, features: Sequence[Row]) -> list[Row]:
     unit = X / np.where(norm > 0.0, norm, 1.0)
     values = unit.T @ unit
     np.fill_diagonal(values, 1.0)
-    return [dict(zip(names, row, strict=True)) for row in np.clip(values, -1.0, 1.0).tolist()]
+    rows = zip(names, np.clip(values, -1.0, 1.0).tolist(), strict=True)
+    return [{"": name} | dict(zip(names, row, strict=True)) for name, row in rows]
 
 
 def class_order(classes: Any, positive: str | None) -> Any:

@@ -12,8 +12,11 @@ from dilutron.tables.sheet import Sheet
 MOST_CLASSES = 20  # a label of more is a measurement, or a name
 
 
-def checked(sheet: Sheet) -> Sheet:
-    """What holds for every file: there are rows, no two of one name, and no infinite values."""
+def checked(sheet: Sheet, of_a_fit: bool = False) -> Sheet:
+    """What holds for every file: there are rows, no two of one name, and no infinite values.
+
+    Where features are those of a fit, how missing values are filled is settled, too.
+    """
     if len(sheet.X) == 0:
         raise TableError(f"{sheet.file} has a header and no rows.")
     if sheet.ids is not None and len(set(sheet.ids)) < len(sheet.ids):
@@ -27,7 +30,7 @@ def checked(sheet: Sheet) -> Sheet:
         row, column = first_of(infinite)
         raise TableError(
             f"{sheet.file}: {place_of(row, sheet.names[column])} is infinite, {infinite.sum()} such in all: mend it, "
-            "or leave the value empty and --impute median."
+            f"or leave the value empty {'if the run was fitted with' if of_a_fit else 'and'} --impute median."
         )
     return sheet
 

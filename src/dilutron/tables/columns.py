@@ -38,11 +38,13 @@ class Columns:
 
 def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
     """The same with id and features named, after a check that every name is there, and once."""
+    check_one_part(file, columns)
     twice = [name for name, count in Counter(header).items() if count > 1]
     if twice:
         places = [str(i) for i, name in enumerate(header, 1) if name == twice[0]]
         raise TableError(f"{file}: columns {' and '.join(places[:NAMED])} are named '{cut(twice[0])}': rename one.")
-    if columns.id is None and columns.usual_id in header and columns.usual_id not in (columns.label, *columns.drop):
+    there = header if columns.usual_id else header[:1]  # row names come first; a later column may have lost its name
+    if columns.id is None and columns.usual_id in there and columns.usual_id not in (columns.label, *columns.drop):
         columns = replace(columns, id=columns.usual_id)
     for what, asked in (("label", columns.label), ("id", columns.id), *(("drop", name) for name in columns.drop)):
         if asked is not None and asked not in header:
@@ -55,15 +57,34 @@ def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
         if "" in features:
             raise TableError(f"{file}: column {header.index('') + 1} has no name: give it one, or --drop ''.")
         return replace(columns, features=features)
-    there = set(header)
-    absent = [name for name in columns.features if name not in there]
+    known = set(header)
+    absent = [name for name in columns.features if name not in known]
     if absent:
         near = get_close_matches(absent[0], header, 1)
         raise TableError(
             f"{file} lacks {len(absent)} of the {len(columns.features)} columns of the fit: {listed(absent)}"
-            f"{perhaps(near)}."
+            f"{perhaps(near)}. Add or rename them, or fit again without them (--drop)."
         )
     return columns
+
+
+def check_one_part(file: Path, columns: Columns) -> None:
+    """TableError where one column is to be two things."""
+    given = (("label", columns.label), ("id", columns.id), *(("drop", name) for name in dict.fromkeys(columns.drop)))
+    first: dict[str, str] = {}
+    for option, name in given:
+        if name is None:
+            continue
+        if name in first:
+            raise TableError(
+                f"{file}: '{cut(name)}' is given as --{first[name]} and as --{option}: a column has one part only, "
+                "leave out one of the two."
+            )
+        first[name] = option
+        if name in (columns.features or ()):
+            raise TableError(
+                f"{file}: '{cut(name)}' is given as --{option} and is a feature of the fit: choose another column."
+            )
 
 
 def left_over(header: list[str], parts: Columns) -> tuple[str, ...]:

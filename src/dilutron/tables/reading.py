@@ -42,7 +42,7 @@ def read(path: str | os.PathLike[str], columns: Columns) -> Sheet:
     if reader is None:
         raise TableError(f"{file} is of no known kind: give {', '.join(READERS)}, the text ones also as .gz.")
     with _in_words(file):
-        return checked(reader(file, columns))
+        return checked(reader(file, columns), columns.features is not None)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dilutron.tables.columns import Columns, left_over, no_such_column, parts_of
+from dilutron.tables.columns import Columns, check_one_part, left_over, no_such_column, parts_of
 from dilutron.tables.refusing import TableError
 from dilutron.tables.sheet import Sheet, sheet_of, texts_of
 
@@ -33,6 +33,7 @@ def h5ad_sheet(file: Path, columns: Columns) -> Sheet:
         import anndata
     except ModuleNotFoundError:
         raise TableError(f"{file}: h5ad files need anndata: pip install 'dilutron[anndata]'.") from None
+    check_one_part(file, replace(columns, drop=(), features=None))  # those are names of var, not of obs
     try:
         data = anndata.read_h5ad(file)
     except Exception as error:  # h5py and anndata have no list of what a spoilt file makes them raise

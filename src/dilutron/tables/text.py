@@ -88,16 +88,25 @@ def _header(file: Path, source: Any) -> tuple[list[str], str]:
         separator = max(SEPARATORS, key=lambda mark: plain.count(mark.encode()))
     try:
         records = _records(source, separator)
-        header, first = next(records, []), next(records, None)
+        header, first, second = next(records, []), next(records, None), next(records, None)
     except UnicodeDecodeError:
         _check_utf8(file, source)
         raise
+    if not "".join(header).strip():
+        raise TableError(f"{file}: the first line is empty: remove it, so that the names of the columns come first.")
+    if header[0].startswith("#") and (len(header) < 2 or len(header) != len(first or ())):
+        raise TableError(f"{file}: the first line, '{cut(header[0])}', seems a comment: remove it.")
     if len(header) < 2:
         raise TableError(
             f"{file} has one column only, '{cut(''.join(header))}': separate columns by commas, tabs or semicolons."
         )
     if first is None:
         raise TableError(f"{file} has a header and no rows.")
+    if second and len(first) == len(second) == len(header) + 1 and first[-1] and second[-1]:
+        raise TableError(
+            f"{file}: the header lacks a name for the row names, as R's write.table leaves it: put a name before its "
+            "first one, or write it with col.names=NA."
+        )
     return header, separator
 
 
