@@ -46,10 +46,11 @@ def main(inputs: int, only: list[str] | None = None, folder: Path = RESULTS) -> 
                 "refused": counts["refused"],
                 "accepted": counts["accepted"],
                 "faults": counts["fault"],
+                "crashes": counts["crash"],
             }
         )
         print(f"{rows[-1]}  {time.monotonic() - began:.0f} s", flush=True)
-    columns = ("inputs", "refused", "accepted", "faults")
+    columns = ("inputs", "refused", "accepted", "faults", "crashes")
     rows.append({"parser": "all"} | {column: sum(row[column] for row in rows) for column in columns})
     write("fuzz", rows, folder)
     for fault in faults[:20]:
@@ -74,8 +75,8 @@ def campaign(name: str, count: int) -> tuple[Counter[str], list[Row]]:
             raise RuntimeError(f"the campaign itself failed: {ended.stderr[-2000:]}")
         if ended.returncode < 0:
             said = ended.stderr.strip().splitlines()[-1:]
-            faults.append({"parser": name, "input": first, "end": "fault", "what": f"died: {ended.returncode} {said}"})
-            counts["fault"] += 1
+            faults.append({"parser": name, "input": first, "end": "crash", "what": f"died: {ended.returncode} {said}"})
+            counts["crash"] += 1
             first += 1
     return counts, faults
 

@@ -273,3 +273,9 @@ def test_labels_must_be_a_few_classes(tmp_path, labels, message):
 def test_long_names_and_values_are_cut_in_errors(tmp_path):
     message = line(tmp_path, f"y,{'g' * 500}\nu,{'x' * 500}\nv,1\n", Columns("y"))
     assert f"column '{'g' * 40}...' is '{'x' * 40}...', not a number" in message
+
+
+def test_a_gzip_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dilutron.tables.text.LARGEST", 1 << 20)
+    said = line(tmp_path, gzip.compress(PLAIN.encode() + b"0" * (1 << 21)), name="data.csv.gz")
+    assert said == " unpacks to more than 0 GB: unpack it first, and give that file."
