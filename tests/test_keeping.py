@@ -169,7 +169,7 @@ def test_no_path_that_a_model_names_is_opened(folder):
 def test_a_file_too_many_is_noticed(folder):
     (folder / "posterior-0-1").mkdir()
     (folder / "posterior-0-1" / "arrays.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match="posterior-0-1/arrays.npz was changed"):
+    with pytest.raises(ValueError, match=r"posterior-0-1/arrays\.npz was changed"):
         EPClassifier.load(folder)
 
 
