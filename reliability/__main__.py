@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from reliability import fuzz, kills, sweeps, wheel, zoo
+from reliability import fuzz, kills, sweeps, tables, wheel, zoo
 from reliability.parsers import PARSERS
 
 
@@ -22,6 +22,7 @@ def main() -> None:
     attacks = campaigns.add_parser("sweeps", help="sweeps under attack")
     attacks.add_argument("--faults", type=int, default=sweeps.FAULTS, help="in all")
     campaigns.add_parser("wheel", help="the packages, built, installed on their own and run offline")
+    campaigns.add_parser("tables", help="the figures on file, into SECURITY.md")
     arguments = parser.parse_args()
     if arguments.campaign == "zoo":
         zoo.main(arguments.jobs, arguments.instances)
@@ -31,8 +32,10 @@ def main() -> None:
         kills.main(arguments.rounds)
     elif arguments.campaign == "sweeps":
         sweeps.main(arguments.faults)
-    else:
+    elif arguments.campaign == "wheel":
         wheel.main()
+    else:
+        tables.main()
 
 
 if __name__ == "__main__":

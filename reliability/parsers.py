@@ -28,7 +28,7 @@ class Parser(NamedTuple):
 
     Attributes
     ----------
-    share : int
+    share : float
         Of the inputs.
     seed : callable
         Makes valid files in a folder.
@@ -40,7 +40,7 @@ class Parser(NamedTuple):
         Files made by hand, each tried once, before the random ones.
     """
 
-    share: int
+    share: float
     seed: Callable[[Path], None]
     spoil: Callable[[Path, np.random.Generator], None]
     parse: Callable[[Path], None]
@@ -413,11 +413,11 @@ HEADERS = (
 )
 
 PARSERS = {
-    "csv": Parser(26, _text("data.csv"), _file("data.csv"), _table("data.csv"), HEADERS),
+    "csv": Parser(30, _text("data.csv"), _file("data.csv"), _table("data.csv"), HEADERS),
     "tsv": Parser(8, _text("data.tsv", "\t"), _file("data.tsv"), _table("data.tsv")),
     "csv.gz": Parser(10, _text("data.csv.gz"), _unpacked, _table("data.csv.gz"), (_gzip_bomb,)),
     "parquet": Parser(12, _parquet, _file("data.parquet"), _table("data.parquet")),
-    "h5ad": Parser(6, _h5ad, _file("data.h5ad"), _table("data.h5ad")),
+    "h5ad": Parser(0.3, _h5ad, _file("data.h5ad"), _table("data.h5ad")),
     "posterior": Parser(
         12,
         _posterior_folder,

@@ -153,6 +153,26 @@ def test_damage_is_a_value_error_that_names_the_folder(harm, folder):
         EPClassifier.load(folder)
 
 
+def test_no_path_that_a_model_names_is_opened(folder):
+    """It may lead anywhere, to a file without an end for one."""
+
+    def elsewhere(outer):
+        inner = json.loads(outer["text"])
+        inner["files"]["/dev/zero"] = "0" * 64
+        outer["text"] = json.dumps(inner)
+        outer["sha256"] = keeping._digest(outer["text"].encode())
+
+    edited(folder, elsewhere)
+    assert EPClassifier.load(folder).rho == 0.3
+
+
+def test_a_file_too_many_is_noticed(folder):
+    (folder / "posterior-0-1").mkdir()
+    (folder / "posterior-0-1" / "arrays.npz").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"posterior-0-1/arrays\.npz was changed"):
+        EPClassifier.load(folder)
+
+
 def test_what_is_not_an_estimator_is_left_alone(tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")

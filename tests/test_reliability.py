@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from reliability import kills, mutating, zoo
+from reliability import kills, mutating, tables, zoo
 from reliability.rows import RESULTS
 
 pytest.importorskip("polars")
@@ -93,6 +93,7 @@ def test_the_campaigns_on_file_found_nothing():
     assert total["parser"] == "all"
     assert int(total["inputs"]) >= 100_000
     assert int(total["faults"]) == 0
+    assert int(total["crashes"]) == 0
     assert {row[name] for row in read("kills") for name in ("lost", "torn")} == {"0"}
     assert {row[name] for row in read("sweeps") for name in ("lost", "duplicated", "torn", "different")} == {"0"}
     estimator = read("zoo_summary")[0]
@@ -100,3 +101,8 @@ def test_the_campaigns_on_file_found_nothing():
     assert {row[name] for row in read("zoo_summary") for name in ("not_finite", "silent", "restless_below_chance")} == {
         "0"
     }
+
+
+def test_the_page_says_what_is_on_file():
+    text = tables.PAGE.read_text(encoding="utf-8")
+    assert tables.page(text) == text

@@ -320,3 +320,26 @@ def test_labels_must_be_a_few_classes(tmp_path, labels, message):
 def test_long_names_and_values_are_cut_in_errors(tmp_path):
     message = line(tmp_path, f"y,{'g' * 500}\nu,{'x' * 500}\nv,1\n", Columns("y"))
     assert f"column '{'g' * 40}...' is '{'x' * 40}...', not a number" in message
+
+
+def test_a_gzip_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("dilutron.tables.text.LARGEST", 1 << 20)
+    said = line(tmp_path, gzip.compress(PLAIN.encode() + b"0" * (1 << 21)), name="data.csv.gz")
+    assert said == " unpacks to more than 0 GB: unpack it first, and give that file."
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "is damaged: it crashes the HDF5 library"),
+        ("import time; time.sleep(60)", "is damaged, or too slow to read"),
+    ],
+)
+def test_an_h5ad_file_that_would_take_the_process_with_it_is_refused(tmp_path, monkeypatch, code, reason):
+    pytest.importorskip("anndata")
+    from dilutron.tables import stored
+
+    run = stored.subprocess.run
+    monkeypatch.setattr(stored, "PATIENCE", 5.0)
+    monkeypatch.setattr(stored.subprocess, "run", lambda probe, **more: run([probe[0], "-c", code], **more))
+    assert reason in line(tmp_path, b"\x89HDF\r\n\x1a\n", name="data.h5ad")
