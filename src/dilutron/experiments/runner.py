@@ -24,6 +24,7 @@ FAILED = "error"  # status of a trial that ended in an exception
 DIED = "died"  # status of a trial that took its worker with it whenever it was tried
 FAILURES = (FAILED, DIED)
 LIVES = 2  # times that a trial may take its worker with it when alone, after once in company
+ANSWER = 120.0  # seconds in which a worker must answer, after others have died
 PULSE = 0.5  # seconds after which an executor without news says so
 ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
 
@@ -168,9 +169,11 @@ def pooled(
         """Before a trial is blamed: were workers to die of themselves, every trial would seem to kill them."""
         try:
             with opened(1) as pool:
-                pool.submit(os.getpid).result()
+                pool.submit(os.getpid).result(timeout=ANSWER)
         except deaths as error:
             raise WorkersError(f"worker processes die without work: {error}") from error
+        except TimeoutError as error:
+            raise WorkersError(f"no worker has answered for {ANSWER:g} seconds: start them again") from error
 
     def run(trials: Iterable[Trial]) -> Generator[Known | None, None, None]:
         queue = iter(trials)
