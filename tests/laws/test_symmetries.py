@@ -90,10 +90,11 @@ def test_hard_labels_do_not_see_the_slab(size, lam, prior):
 def test_a_whole_solve_does_not_see_the_backend(size, prior):
     design = teacher_problem(*size, seed=11, eta=prior.eta)[0].signed()
     blocks = pair_of_blocks(SpikeSlab(0.25), prior, design.shape)
-    one, other = (settle(backend(design), blocks, tol=1e-9, max_iter=2000) for backend in BACKENDS)
-    assert one.status is other.status is Status.CONVERGED
-    for a, b in zip(one.state.here.tilted, other.state.here.tilted, strict=True):
-        np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7)
+    one, *others = (settle(backend(design), blocks, tol=1e-9, max_iter=2000) for backend in BACKENDS)
+    assert {rest.status for rest in (one, *others)} == {Status.CONVERGED}
+    for other in others:
+        for a, b in zip(one.state.here.tilted, other.state.here.tilted, strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("prior", LABELS, ids=str)
