@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def mutated_json(text: str, rng: np.random.Generator) -> str:
         if isinstance(holder, dict) and rng.random() < 0.2:
             del holder[key]
         else:
-            holder[key] = VALUES[int(rng.integers(len(VALUES)))]
+            holder[key] = deepcopy(VALUES[int(rng.integers(len(VALUES)))])  # it may be spoilt in its turn
         if not (isinstance(value, dict | list) and value):
             break
     return json.dumps(value)
