@@ -97,6 +97,7 @@ BAD = (
     Bad("two rows of one name", _with("s2,", "s1,")),
     Bad("one class", GOOD.replace(",A,", ",B,")),
     Bad("a class in one row only", _with("s2,A", "s2,C")),
+    Bad("a class written in two ways", _with("s4,A", "s4,a")),
     Bad("a measurement as label", GOOD, options=("--label", "height", "--id", "sample", "--drop", "class")),
     Bad("names as label", GOOD, options=("--label", "sample", "--drop", "class")),
     Bad("features that never change", "class,x,y\n" + "A,1,2\nB,1,2\n" * 5, options=LABEL),

@@ -57,6 +57,14 @@ def check_classes(sheet: Sheet, label: str) -> None:
             f"{column} holds {len(counts)} different {kind}: choose a column of at most {MOST_CLASSES} classes, or "
             "make classes of it, such as low and high."
         )
+    alike: dict[str, str] = {}
+    for name in counts:
+        other = alike.setdefault(str(name).casefold().strip(), name)
+        if other != name:
+            raise TableError(
+                f"{column} has classes '{other}' and '{name}' ({_row_of(sheet, other)} and {_row_of(sheet, name)}), "
+                "which differ in case or blanks only: write them alike, or rename one."
+            )
     rare = [name for name, count in counts.items() if count < 2]
     if rare:
         raise TableError(
