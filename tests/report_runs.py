@@ -24,7 +24,7 @@ def facts(classes=CLASSES, n_features=20, n_rows=120):
         },
         "classes": list(classes),
         "counts": dict.fromkeys(classes, n_each),
-        "settings": {"rho": "auto", "criterion": "both", "eta": "auto", "standardize": True, "tol": 1e-3},
+        "settings": {"rho": "auto", "criterion": "loo", "eta": "auto", "standardize": True, "tol": 1e-3},
         "versions": {"python": "3.12.1", "numpy": "2.0.0", "scipy": "1.14.0", "scikit-learn": "1.6.0"},
         "result": {
             "status": "converged", "converged": True, "n_iter": 40, "eta": 0.97, "rho": 0.15, "beta": 0.5, "lam": 1.0,

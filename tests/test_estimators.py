@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dilutron.estimators import AMPClassifier, EPClassifier, R1BCSClassifier, VAMPClassifier
 from dilutron.loop import Status
+from dilutron.path import TRUST
 from tests.conftest import ROOT
 
 WITH_PROBABILITIES = (EPClassifier, VAMPClassifier, AMPClassifier)
@@ -119,15 +120,15 @@ def test_probabilities_are_calibrated():
         assert abs(p[inside].mean() - y[inside].mean()) < 0.09
 
 
-@pytest.mark.parametrize("criterion", ["both", "loo", "evidence", "cv"])
+@pytest.mark.parametrize("criterion", ["loo", "evidence", "cv"])
 @pytest.mark.parametrize("kind", [EPClassifier, VAMPClassifier])
 def test_every_criterion_finds_a_sparse_answer(kind, criterion):
     options = {"criterion": criterion, "n_folds": 3, "beta": 2.0, "random_state": 0}
     model = kind(**options).fit(X, Y)
     assert max(model.path_, key=lambda row: row.weight).size < 10
-    best = max(
-        (row for row in model.path_ if row.status is Status.CONVERGED), key=lambda row: row.score + row.log_prior
-    )
+    trust = 1.0 if criterion == "evidence" else TRUST
+    good = (row for row in model.path_ if row.status is Status.CONVERGED)
+    best = max(good, key=lambda row: trust * row.score + row.log_prior)
     again = kind(**options).fit(X, Y)
     assert again.path_ == model.path_
     alone = kind(average=False, **options).fit(X, Y)
@@ -227,7 +228,7 @@ def test_the_share_of_right_labels_is_learned(share):
 def test_a_tighter_tolerance_is_the_same_model():
     table, labels, _ = noisy(0.1, n_rows=400)
     loose, tight = (EPClassifier(tol=tol).fit(table, labels) for tol in (1e-3, 1e-5))
-    assert loose.beta_ == pytest.approx(tight.beta_)
+    assert loose.beta_ == pytest.approx(tight.beta_, rel=1e-3)  # a mean over sizes, whose weights move a little
     assert loose.log_evidence_ == pytest.approx(tight.log_evidence_, abs=0.5)
 
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from dilutron.gaussian import Covariance, Dual, NotPositive, Primal, Sites, Tied, choose
+from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, Status, solve
+from dilutron.gaussian import LOUD, Covariance, Dual, NotPositive, Primal, Single, Sites, Tied, choose, quick
 from tests.problems import dense_gaussian, random_sites
 
 
@@ -147,3 +148,49 @@ def test_tied_refuses_a_direction_that_no_label_sees():
 def test_tied_field_var_is_that_of_independent_weights():
     design, var = np.random.default_rng(5).standard_normal((5, 9)), np.linspace(0.1, 3.0, 9)
     np.testing.assert_allclose(Tied(design).field_var(var), np.diag(design @ np.diag(var) @ design.T), rtol=1e-12)
+
+
+def soft_sites(rng, n_labels, n_weights, label):
+    """Weights of which most are nearly sure to be absent, and labels of this precision in units of the fields'."""
+    weight = np.concatenate([rng.uniform(0.5, 2.0, 5), rng.uniform(1e2, 1e3, n_weights - 5)])
+    power = np.sum(1.0 / weight)
+    precision = np.concatenate([weight, label / power * rng.uniform(0.5, 1.0, n_labels)])
+    return Sites(precision, rng.standard_normal(n_weights + n_labels))
+
+
+@pytest.mark.parametrize("label", [0.1, 10.0, 1e6])
+def test_single_precision_has_six_digits_and_leaves_hard_labels_to_double(label):
+    rng = np.random.default_rng(0)
+    design = rng.standard_normal((40, 300))
+    sites = soft_sites(rng, 40, 300, label)
+    rough, exact = Single(design).marginals(sites), Dual(design).marginals(sites)
+    unit = np.sqrt(exact.var)
+    np.testing.assert_allclose(rough.mean / unit, exact.mean / unit, atol=1e-4)
+    np.testing.assert_allclose(rough.var, exact.var, rtol=1e-5)
+    assert (rough.log_z == exact.log_z) == (label > LOUD)
+
+
+def test_what_single_precision_led_to_is_looked_at_in_double(monkeypatch):
+    """The moments of an answer match in double precision, to the tolerance asked for."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 300))
+    problem = Problem.from_arrays(X, np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0))
+    called = []
+    honest = Single.marginals
+    monkeypatch.setattr(Single, "marginals", lambda self, sites: called.append(1) or honest(self, sites))
+    loose = solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 1.0), options=EPOptions(tol=1e-3))
+    assert called
+    assert loose.status is Status.CONVERGED
+    exact = Dual(problem.signed()).marginals(loose.sites)
+    np.testing.assert_allclose(loose.mean, exact.mean[:300], atol=1e-3)
+    called.clear()
+    solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 1.0), options=EPOptions(tol=1e-6))
+    assert not called, "tight tolerances are beyond single precision"
+
+
+def test_entries_without_a_square_in_single_precision_stay_in_double():
+    assert isinstance(quick(Dual(np.ones((2, 3)))), Single)
+    huge = Dual(np.full((2, 3), 1e30))
+    assert quick(huge) is huge
+    tall = Primal(np.ones((3, 2)))
+    assert quick(tall) is tall

@@ -35,7 +35,7 @@ from dilutron.selection import (
 from dilutron.special import Vector
 from dilutron.wishes import Table, Wish, log_odds, relative_odds, with_odds
 
-STARTS = {"eta": 0.95, "beta": 0.1, "lam": 1.0}  # where learning begins
+STARTS = {"eta": 0.8, "beta": 0.1, "lam": 1.0}  # where learning begins; EP rests sooner where it doubts labels
 MOST = 1e100  # times that a row may count: beyond, sums of counts have no square
 RULES = ("fdr", "n_features_to_select", "threshold")
 
@@ -247,7 +247,9 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         self.classes_, codes = np.unique(y[heard], return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(f"y holds one class only, {self.classes_.tolist()}: at least two are needed.")
-        before = getattr(self, "fits_", ()) if getattr(self, "warm_start", False) else ()
+        # Of other labels an earlier fit would keep what it believes of them, such as their share of right ones.
+        again = getattr(self, "warm_start", False) and np.array_equal(getattr(self, "_given", ()), y)
+        before = getattr(self, "fits_", ()) if again else ()
         tables, wish = self._tables(X[heard], codes, copies[heard]), self._wish()
         starts = before if len(before) == len(tables) else (None,) * len(tables)
         self.fits_ = tuple(fitted(table, wish, start, self._tell) for table, start in zip(tables, starts, strict=True))
@@ -329,7 +331,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         self.rho_ = _alone([fit.average(lambda p: np.mean(p.weights.rho)) if own else None for fit in fits])
         self.lam_ = _alone([fit.average(lambda p: np.mean(p.weights.lam)) if own else None for fit in fits])
         self.eta_ = _alone([fit.average(lambda p: p.labels.eta) if own else None for fit in fits])
-        self.beta_ = _alone([fit.average(lambda p: p.labels.beta) if own else None for fit in fits])
+        self.beta_ = _alone([np.exp(fit.average(lambda p: np.log(p.labels.beta))) if own else None for fit in fits])
         self.sharpness_ = _alone([fit.sharpness for fit in fits])
         self.path_ = fits[0].path if len(fits) == 1 else tuple(fit.path for fit in fits)
         self.n_iter_ = sum(posterior.n_iter for posterior in self._posteriors())

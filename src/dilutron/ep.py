@@ -21,15 +21,20 @@ class Block(NamedTuple):
     """A run of variables that share a prior. The engine does not know weights from labels from an intercept.
 
     Where `tied`, their variances are matched on average only, so that all their sites have one precision: EP is VAMP.
+    Where `proper`, no factor may make its variable less certain than without it, so that no site has a negative
+    precision: what a factor that is not log-concave then cannot say of its variance is left unsaid.
     """
 
     where: slice
     prior: Prior
     tied: bool = False
+    proper: bool = False
 
     def tilted(self, cavity: Gaussians) -> Tilted:
         """The prior's moments in these variables' cavities, Eqs. (22) to (24)."""
-        log_z, mean, var = self.prior.moments(self.part(cavity))
+        part = self.part(cavity)
+        log_z, mean, var = self.prior.moments(part)
+        var = np.where(part.var > 0.0, np.minimum(var, part.var), var) if self.proper else var
         return Tilted(log_z, mean, np.full_like(var, var.mean()) if self.tied else var)
 
     def part(self, cavity: Gaussians) -> Gaussians:

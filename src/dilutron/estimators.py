@@ -24,10 +24,11 @@ class EPClassifier(SparseClassifier):
         features down to one and weighs them by `criterion`.
     n_features_expected : float, optional
         The same as a number of features; instead of `rho`.
-    criterion : {"both", "loo", "evidence", "cv"}
-        What weighs the expected sizes where rho is "auto": the evidence of all labels; the probability of each label
-        left out in turn ("loo", from EP's cavities, at no cost); the geometric mean of these two; or the probability of
-        labels held out in `n_folds` folds, for which the path is followed once more for every fold.
+    criterion : {"loo", "evidence", "cv"}
+        What weighs the expected sizes where rho is "auto": the probability of each label left out in turn ("loo", from
+        EP's cavities, at no cost); the evidence of all labels; or the probability of labels held out in `n_folds`
+        folds, for which the path is followed once more for every fold. Labels left or held out count a fifth each: few
+        of them decide between two sizes, and by chance.
     average : bool
         Average over the expected sizes by their weights, or take the best alone.
     n_folds : int
@@ -39,8 +40,9 @@ class EPClassifier(SparseClassifier):
         Share of right labels; "auto" learns it.
     beta : float or "auto"
         How sharply the label follows the weighted sum: one over the variance of the noise in it, in units where a
-        feature that matters moves the sum by about 1 per standard deviation. "auto" takes soft labels, 0.1, unless
-        harder ones raise the log evidence by five, which a few dozen rows seldom do.
+        feature that matters moves the sum by about 1 per standard deviation. "auto" makes the variance of the sum,
+        before the data, ten times that of the noise, whatever the expected size; and harder where that raises the log
+        evidence by three, which a few dozen rows seldom do.
     lam : float or "auto"
         Precision of the weights that are not zero, for standardized columns; "auto" learns it.
     fit_intercept, standardize : bool
@@ -54,7 +56,7 @@ class EPClassifier(SparseClassifier):
     max_iter : int
         Iterations at most for each expected size.
     warm_start : bool
-        Begin at the last fit where it was of the same shape.
+        Begin at the last fit where it had the same labels and as many features.
     verbose : bool
         Print a line for every expected size.
     random_state : int, RandomState or None
@@ -96,7 +98,7 @@ class EPClassifier(SparseClassifier):
         rho: Any = "auto",
         *,
         n_features_expected: Any = None,
-        criterion: str = "both",
+        criterion: str = "loo",
         average: bool = True,
         n_folds: int = 5,
         prior_inclusion: Any = None,
@@ -226,7 +228,7 @@ n_features_to_select, threshold, tol, max_iter, warm_start, verbose, random_stat
         rho: Any = "auto",
         *,
         n_features_expected: Any = None,
-        criterion: str = "both",
+        criterion: str = "loo",
         average: bool = True,
         n_folds: int = 5,
         prior_inclusion: Any = None,

@@ -42,9 +42,9 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     nearby = partial(_nearby, start)
     if wish.density is not None:
         soft = solve_at(wish.density, nearby(wish.density))
-        posterior = hardened(soft, wish, solve_at)
+        factor, posterior = hardened(soft, wish, solve_at)
         if posterior is not soft and posterior.mismatch > wish.tol:  # a trial, good enough to compare but not to keep
-            posterior = solve_at(wish.density, posterior, beta=posterior.labels.beta)
+            posterior = solve_at(wish.density, posterior, harder=factor)
         fit = Fit((Share(1.0, posterior),))
     else:
         fit = weighed(followed(table, heard, wish, solve_at, nearby), wish)

@@ -6,18 +6,21 @@ Q(w) is proportional to exp(-w'Aw/2 + b'w) with A = diag(tau_w) + X' diag(tau_y)
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import svd
-from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from dilutron.special import Vector
 
 STRIP = 2048  # columns that `Dual` works on at a time
-LOOSE = 1e-2  # weight precisions below this share of the typical one are not safe to divide by
+LOOSE = 1e-4  # weight precisions below this share of the typical one are not safe to divide by
+LARGE = 1e12  # the largest entries that have squares, and sums of them, in single precision
+LOUD = 1e3  # precision of a label, in units of its field's before the data, beyond which single precision fails
 
 
 class Sites(NamedTuple):
@@ -145,7 +148,7 @@ class Dual(Designed):
     """
 
     def __init__(self, design: Vector) -> None:
-        self.design = design
+        self.design = self._columns = design
         self.shape = design.shape
         self._work = np.empty(design.shape[0] * min(STRIP, design.shape[1]))
 
@@ -162,7 +165,8 @@ class Dual(Designed):
         mean = np.concatenate([(shift_w + pull @ self.design) / weight, field + prior @ pull])
         used = np.empty(n_weights)
         for strip in self._strips():
-            columns = dtrmm(1.0, half, self._scaled(strip, weight).T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+            scaled = self._scaled(strip, weight).T
+            columns = self._products()[1](1.0, half, scaled, side=1, lower=1, trans_a=1, overwrite_b=1).T
             used[strip] = np.einsum("ij,ij->j", columns, columns)
         var_w = (1.0 - used) / weight
         var = np.concatenate([var_w, _label_var(prior, half, label)])
@@ -194,13 +198,17 @@ class Dual(Designed):
         """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
         prior = np.zeros((self.shape[0], self.shape[0]), order="F")
         for strip in self._strips():
-            prior = dsyrk(1.0, self._scaled(strip, weight).T, beta=1.0, c=prior, trans=1, lower=1, overwrite_c=1)
+            prior += self._products()[0](1.0, self._scaled(strip, weight).T, trans=1, lower=1)
         prior += np.tril(prior, -1).T
         root = np.sqrt(label)
         matrix = prior * root * root[:, None]
         matrix[np.diag_indices_from(matrix)] += 1.0
         inverse, log_det = inverse_cholesky(np.asfortranarray(matrix))
         return prior, inverse * root, log_det
+
+    def _products(self) -> tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]:
+        """A matrix times its transpose, and a triangular one times another."""
+        return dsyrk, dtrmm
 
     def _strips(self) -> list[slice]:
         """The columns in strips: a workspace of one strip instead of a second design."""
@@ -211,7 +219,8 @@ class Dual(Designed):
         """The columns of a strip over the square roots of their precisions, in the workspace."""
         shape = self.shape[0], strip.stop - strip.start
         columns = self._work[: shape[0] * shape[1]].reshape(shape)
-        return np.multiply(self.design[:, strip], 1.0 / np.sqrt(weight[strip]), out=columns)
+        factor = (1.0 / np.sqrt(weight[strip])).astype(columns.dtype)
+        return np.asarray(np.multiply(self._columns[:, strip], factor, out=columns))
 
     def _repaid(
         self, weight: Vector, prior: Vector, solve: Vector, loose: NDArray[np.intp], borrowed: Vector
@@ -241,6 +250,28 @@ class Dual(Designed):
         spread[:n_weights] /= weight[:, None]
         spread[n_weights:] = columns @ right + prior @ pull
         return spread, inverse, log_det
+
+
+class Single(Dual):
+    """The same with the two large products in single precision: half the time, seven digits.
+
+    For iterations that end at a loose tolerance; what they end at is to be looked at once more by `Dual`. For hard
+    labels, whose fields are small differences of large numbers, the matrix is that of `Dual`.
+    """
+
+    def __init__(self, design: Vector) -> None:
+        super().__init__(design)
+        self._exact = Dual(design)
+        self._columns, self._work = design.astype(np.float32), np.empty_like(self._work, dtype=np.float32)
+
+    def _products(self) -> tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]:
+        return ssyrk, strmm
+
+    def _half(self, weight: Vector, label: Vector) -> tuple[Vector, Vector, float]:
+        prior, half, log_det = super()._half(weight, label)
+        if np.max(label * np.diag(prior)) > LOUD:
+            return self._exact._half(weight, label)
+        return prior, half, log_det
 
 
 class Tied(Designed):
@@ -287,6 +318,13 @@ class Tied(Designed):
         if not ((weight > 0.0 or along.size == n_weights) and np.all(along > 0.0)):
             raise NotPositive("the Gaussian is improper: its precision matrix has a direction that is not positive")
         return weight, 1.0 / along
+
+
+def quick(gaussian: Gaussian) -> Gaussian:
+    """The backend for iterations that need not be exact: the same where there is none better."""
+    if isinstance(gaussian, Dual) and np.max(np.abs(gaussian.design)) < LARGE:
+        return Single(gaussian.design)
+    return gaussian
 
 
 def choose(design: Vector) -> Gaussian:

@@ -17,12 +17,17 @@ COOLING_TOL = 1e-2  # a heated stage only leads the way
 
 
 class Rung(NamedTuple):
-    """One way to run EP: its pace, the noise levels to cool through first, and how long to wait for progress."""
+    """One way to run EP: its pace, the noise levels to cool through first, and how long to wait for progress.
+
+    Where `proper`, labels may not make their fields less certain (see `Block`). That leaves the fixed points of EP only
+    where a label speaks against all others, and ends most of the swings that wide tables and sparse weights bring.
+    """
 
     name: str
     pace: Pace
     temperatures: tuple[float, ...]
     patience: int
+    proper: bool = False
 
 
 # Acceleration can be drawn to a place where EP has almost, but not quite, a fixed point; "late" waits longer.
@@ -34,7 +39,10 @@ LADDER = (
     Rung("gentle", Pace(0.9, 0.01), (), 250),
     Rung("slow", Pace(0.95, 0.01), (), 300),
     Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 250),
+    Rung("proper", Pace(), (), 80, proper=True),
 )
+# Where EP would swing and iterations are dear: runs that converge have hardly ever waited so long.
+PROPER = (Rung("proper", Pace(), (), 25, proper=True), Rung("proper, steady", Pace(0.8, 0.1), (), 80, proper=True))
 
 
 class Mark(NamedTuple):
@@ -99,7 +107,8 @@ def settle(
         if tried.status in ENDED or len(tried.trace) >= max_iter:
             break
         budget = max_iter - len(tried.trace)
-        tried = _follow(rung, gaussian, blocks, tol, budget, None, callback).after(tried)
+        afresh = None if not rung.proper else start  # what EP swings around, proper labels may rest at
+        tried = _follow(rung, gaussian, blocks, tol, budget, afresh, callback).after(tried)
         best = tried if tried.status in ENDED or _closer(tried, best) else best
     return best._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
 
@@ -138,6 +147,8 @@ def _attempt(
     callback: Callback | None,
 ) -> Settled:
     """One run of EP at one temperature."""
+    if rung.proper:
+        blocks = (*blocks[:-1], blocks[-1]._replace(proper=True))
     state = init(blocks, gaussian, rung.pace.damping, start)
     advance = partial(step, gaussian=gaussian, pace=rung.pace)
     run = iterate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,21 +17,23 @@ from dilutron.wishes import TRIAL_TOL, Table, Wish, density_of, known, solved_at
 
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
-SPREAD = np.log(10.0)  # standard deviation of that belief in the log of the size
+SPREAD = np.log(4.0)  # standard deviation of that belief in the log of the size
+FAR = 3.0  # of these from the typical size the path begins, where that is less than half of all features
+# Weight of a label that was left out. Few labels decide between two sizes, and by chance: with full weight the average
+# would be of the luckiest sizes, and inclusion probabilities too sure (docs/estimators.md has the measurements).
+TRUST = 0.2
 CLOSE = 1.25  # ratio of sizes below which no further one is put between
-HEAVY = 0.5  # weight of one size from which its neighbourhood is looked at more closely
+HEAVY = 0.7  # weight of one size from which its neighbourhood is looked at more closely
 HARDER = 10.0  # step of a learned beta
-WORTH = 1.0  # nats of evidence that each step must bring
-STRONG = 5.0  # nats that all of them must: soft labels are safe, hard ones must be proven
-DROP = 8.0  # nats below the best at which the path ends
-LOST = 2  # sizes in a row without convergence after which it ends, too
-FAINT = 1e-3  # shares below this are left out of an average
+WORTH = 2.0  # nats of evidence that each step must bring
+STRONG = 3.0  # nats that all of them must: soft labels are safe, hard ones must be proven
+DROP = 4.0  # nats of the total below the best at which the path ends
+LOST = 2  # sizes without convergence after which it ends, where there was none before; else after one
+FAINT = 0.02  # shares below this are left out of an average
 
 CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
     "evidence": lambda posterior, copies: known(posterior.log_evidence),
     "loo": lambda posterior, copies: known(None if posterior.left_out is None else np.sum(copies * posterior.left_out)),
-    # The first is wary of sparse posteriors and the second, when in doubt, of dense ones.
-    "both": lambda posterior, copies: 0.5 * sum(CRITERIA[name](posterior, copies) for name in ("evidence", "loo")),
 }
 CHOICES = (*CRITERIA, "cv")
 
@@ -40,7 +41,7 @@ CHOICES = (*CRITERIA, "cv")
 class Point(NamedTuple):
     """A density on the path, the posterior there, its score, the log prior of the size, and whether it is at rest.
 
-    Only then is its score comparable. Learned values may still move.
+    Only then is its score comparable. Learned values may still move. A nat of the score counts `trust` nats.
     """
 
     density: float
@@ -48,11 +49,12 @@ class Point(NamedTuple):
     score: float
     log_prior: float
     good: bool
+    trust: float
 
     @property
     def total(self) -> float:
         """What counts: the score is of the labels, the prior of the size."""
-        return self.score + self.log_prior
+        return self.trust * self.score + self.log_prior
 
 
 Path = list[Point]
@@ -61,23 +63,22 @@ Solve = Callable[..., Posterior]
 
 def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None]) -> Path:
     """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
-    value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "both"]
+    value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "loo"]
     score = partial(_score, value, table.copies[heard])
-    densities = path_densities(table.X.shape[1])
+    densities = path_densities(float(table.copies[heard].sum()), table.X.shape[1])
     path = _descent(densities, wish, solve_at, score, nearby)
     soft = path[_top(path)].posterior
-    proven = hardened(soft, wish, solve_at)
-    beta = proven.labels.beta
-    if beta != soft.labels.beta:
-        harder = partial(solve_at, beta=beta)
+    factor, proven = hardened(soft, wish, solve_at)
+    if factor > 1.0:
+        harder = partial(solve_at, harder=factor)
         hard = _descent(densities, wish, harder, score, nearby, proven)
         if known(hard[_top(hard)].posterior.log_evidence) > known(soft.log_evidence):
             path, solve_at = hard, harder
         else:
-            beta = soft.labels.beta
+            factor = 1.0
     if wish.criterion != "cv":
         return _refined(path, wish, solve_at, score)
-    scores = _held_out(table, replace(wish, beta=beta), np.array([point.density for point in path]))
+    scores = _held_out(table, wish, np.array([point.density for point in path]), factor)
     return [point._replace(score=float(held)) for point, held in zip(path, scores, strict=True)]
 
 
@@ -85,17 +86,16 @@ def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterio
     return value(posterior, copies)
 
 
-def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> Posterior:
-    """Where beta is learned: with labels as hard as the evidence likes best, if it likes them much better than soft."""
-    best = posterior
+def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> tuple[float, Posterior]:
+    """Where beta is learned: how much harder labels the evidence likes best, if it likes them much better than soft."""
+    factor, best = 1.0, posterior
     while "beta" in wish.learn and at_rest(best, wish.tol):
-        trial = {"beta": HARDER * best.labels.beta, "trial": True}
-        harder = solve_at(best.weights.rho, best, **trial)
+        harder = solve_at(best.weights.rho, best, harder=HARDER * factor, trial=True)
         gain = known(harder.log_evidence) - known(best.log_evidence)
         if not gain > WORTH or not at_rest(harder, max(wish.tol, TRIAL_TOL)):
             break
-        best = harder
-    return best if known(best.log_evidence) > known(posterior.log_evidence) + STRONG else posterior
+        factor, best = HARDER * factor, harder
+    return (factor, best) if known(best.log_evidence) > known(posterior.log_evidence) + STRONG else (1.0, posterior)
 
 
 def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float]) -> Path:
@@ -112,7 +112,7 @@ def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior
         for i in gaps:
             density = float(np.sqrt(path[i].density * path[i + 1].density))
             posterior = solve_at(density_of(density, wish.odds), None, path[top].posterior)
-            path = [*path[: i + 1], _point(density, posterior, score, wish.tol), *path[i + 1 :]]
+            path = [*path[: i + 1], _point(density, posterior, score, wish), *path[i + 1 :]]
 
 
 def _descent(
@@ -125,35 +125,40 @@ def _descent(
 ) -> Path:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
 
-    The path ends with the densities, where the score has dropped well below its best, or where twice there is no
-    convergence: it is then sparser than the data allow.
+    The path ends with the densities, where the total has dropped well below its best, or where there is no convergence
+    any more: it is then sparser than the data allow.
     """
     path: Path = []
     best, lost = -np.inf, 0
     for density in densities:
         rho = density_of(density, wish.odds)
         posterior = solve_at(rho, nearby(rho), warm)
-        path.append(_point(float(density), posterior, score, wish.tol))
+        path.append(_point(float(density), posterior, score, wish))
         good = path[-1].good
         lost = 0 if good else lost + 1
-        best = max(best, path[-1].score) if good else best
-        if lost == LOST or path[-1].score < best - DROP:
+        best = max(best, path[-1].total) if good else best
+        if (lost and best > -np.inf) or lost == LOST or path[-1].total < best - DROP:
             break
         warm = posterior if good and posterior.sites is not None else warm
     return path
 
 
-def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float], tol: float) -> Point:
+def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float], wish: Wish) -> Point:
     assert posterior.flip is not None  # all methods that take a density know of wrong labels
     n_rows, n_features = np.sum(np.broadcast_to(posterior.labels.copies, posterior.flip.shape)), posterior.mean.size
     prior = log_prior(density * n_features, float(n_rows), n_features)
-    return Point(density, posterior, score(posterior), prior, at_rest(posterior, tol))
+    trust = 1.0 if wish.criterion == "evidence" else TRUST
+    return Point(density, posterior, score(posterior), prior, at_rest(posterior, wish.tol), trust)
 
 
 def log_prior(size: float, n_rows: float, n_features: int) -> float:
-    """Of an expected size, before the data: few rows cannot tell of many features. A factor of ten is nothing."""
-    typical = min(PER_ROW * n_rows, PER_FEATURE * n_features)
-    return float(-0.5 * (np.log(size / typical) / SPREAD) ** 2)
+    """Of an expected size, before the data: few rows cannot tell of many features. A factor of four is nothing."""
+    return float(-0.5 * (np.log(size / typical(n_rows, n_features)) / SPREAD) ** 2)
+
+
+def typical(n_rows: float, n_features: int) -> float:
+    """The size believed most probable before the data; one feature at least."""
+    return max(min(PER_ROW * n_rows, PER_FEATURE * n_features), 1.0)
 
 
 def _weights(path: Path) -> Vector:
@@ -193,12 +198,13 @@ def weighed(path: Path, wish: Wish) -> Fit:
     return Fit(tuple(Share(float(w), point.posterior) for w, point in zip(weight, path, strict=True) if w > 0.0), rows)
 
 
-def path_densities(n_features: int) -> Vector:
-    """From one half of all features down to one, each RATIO times sparser."""
-    return 0.5 * RATIO ** -np.arange(0.0, np.log(max(0.5 * n_features, 1.0)) / np.log(RATIO) + 1e-9)
+def path_densities(n_rows: float, n_features: int) -> Vector:
+    """From half of all features, or as many as are thinkable for so few rows, down to one; each RATIO times sparser."""
+    most = min(0.5 * n_features, float(np.exp(FAR * SPREAD)) * typical(n_rows, n_features))
+    return most / n_features * RATIO ** -np.arange(0.0, np.log(max(most, 1.0)) / np.log(RATIO) + 1e-9)
 
 
-def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
+def _held_out(table: Table, wish: Wish, densities: Vector, factor: float) -> Vector:
     """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended."""
     total = np.zeros(densities.size)
     for train, test in _folds(table.signs, wish):
@@ -207,7 +213,7 @@ def _held_out(table: Table, wish: Wish, densities: Vector) -> Vector:
         if not np.any(heard):  # a fold of equal rows can only guess
             total += np.sum(held.copies) * np.log(0.5)
             continue
-        solve_at = partial(solved_at, problem, rest.copies[heard], wish, say=lambda words: None)
+        solve_at = partial(solved_at, problem, rest.copies[heard], wish, harder=factor, say=lambda words: None)
         scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held))]
         total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
     return total if np.any(total > -np.inf) else np.zeros(densities.size)

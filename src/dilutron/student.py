@@ -12,9 +12,9 @@ from dilutron import paper_scheme
 from dilutron.checking import discrepancy
 from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
-from dilutron.gaussian import Gaussian, Sites, Tied
-from dilutron.ladder import LADDER, Callback, settle
-from dilutron.learning import Learned, climb, em, learn
+from dilutron.gaussian import Gaussian, Sites, Tied, quick
+from dilutron.ladder import LADDER, PROPER, Callback, Rung, settle
+from dilutron.learning import Learned, Rest, climb, em, learn
 from dilutron.loop import Status
 from dilutron.options import names, old_share, one_of, positive, truth, whole
 from dilutron.posterior import Posterior
@@ -23,6 +23,7 @@ from dilutron.problem import Problem, learnable
 from dilutron.rows import Rows
 from dilutron.special import Vector
 
+ROUGH = 1e-4  # tolerance from which iterations may be made in single precision
 SOUND = 1e-6  # discrepancy of an answer that stands: rounding makes 1e-14, the hardest designs 1e-8
 
 
@@ -53,8 +54,10 @@ class EPOptions:
         Natural parameters with acceleration and fallbacks, or the paper's own iteration, for reproduction.
     damping : float, optional
         Weight of the old value; by default 0.5 at first with "natural", and 0.99 with "paper".
-    fallback : bool
-        Where the first run does not converge, try annealing and stronger damping.
+    fallback : bool or "proper"
+        Where the first run does not converge, try annealing, stronger damping, and at last proper labels, none of which
+        may make its field less certain. That is not exactly EP where a label speaks against all others, but converges
+        on wide tables with sparse weights, where EP itself swings; with "proper" all runs are of that kind.
     """
 
     tol: float = 1e-6
@@ -66,7 +69,7 @@ class EPOptions:
     path: bool = True
     scheme: str = "natural"
     damping: float | None = None
-    fallback: bool = True
+    fallback: bool | str = True
 
     def __post_init__(self) -> None:
         positive(tol=self.tol, learn_tol=self.learn_tol, rate=self.rate)
@@ -75,7 +78,9 @@ class EPOptions:
             old_share(damping=self.damping)
         one_of(("em", "gradient"), learning=self.learning)
         one_of(("natural", "paper"), scheme=self.scheme)
-        truth(path=self.path, fallback=self.fallback)
+        truth(path=self.path)
+        if self.fallback != "proper":
+            truth(fallback=self.fallback)
         names(learn=self.learn)
 
 
@@ -167,15 +172,30 @@ def _run(
         damping = 0.99 if options.damping is None else options.damping
         paper = partial(paper_scheme.run, damping=damping, names=learnt, improve=improve)
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
-    ladder = LADDER if options.fallback else LADDER[:1]
+    rungs: tuple[Rung, ...] = PROPER if options.fallback == "proper" else LADDER
+    ladder = rungs if options.fallback else rungs[:1]
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
-    rest = partial(settle, gaussian, callback=callback)
+    rough = quick(gaussian) if tol >= ROUGH else gaussian
+    rest = partial(settle, rough, callback=callback)
     sites = _warm_sites(start, blocks)
-    if not learnt:
-        return Learned(rest(blocks, tol=tol, max_iter=max_iter, ladder=ladder, start=sites), ())
-    teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol, ladder=ladder)
-    return teach(blocks, learnt, improve, tol=tol, max_iter=max_iter, start=sites)
+    if learnt:
+        teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol, ladder=ladder)
+        learned = teach(blocks, learnt, improve, tol=tol, max_iter=max_iter, start=sites)
+    else:
+        learned = Learned(rest(blocks, tol=tol, max_iter=max_iter, ladder=ladder, start=sites), ())
+    if rough is gaussian:
+        return learned
+    return _looked_at_again(learned, partial(settle, gaussian, tol=tol, ladder=ladder), max_iter)
+
+
+def _looked_at_again(learned: Learned, rest: Rest, max_iter: int) -> Learned:
+    """The rest in double precision where single led to it; it may take a few more iterations."""
+    rough = learned.settled
+    left = max(1, max_iter - len(rough.trace)) if rough.status is Status.CONVERGED else 1
+    exact = rest(rough.state.blocks, max_iter=left, start=rough.state.here.sites).after(rough)
+    kept = exact.status if rough.status is Status.CONVERGED else rough.status
+    return learned._replace(settled=exact._replace(status=kept))
 
 
 def _blocks(problem: Problem, weights: Prior, labels: Prior, intercept: Prior | None) -> Blocks:

@@ -19,7 +19,9 @@ from dilutron.special import Vector
 
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is 0.95 until the data speak
-TRIAL, TRIAL_TOL = 50, 1e-3  # iterations for it where features outnumber rows and they are dear, and their tolerance
+PATH, TRIAL = 75, 50  # iterations at most on the path and for a trial, where features outnumber rows and they are dear
+TRIAL_TOL = 1e-3  # tolerance of a trial, or a coarser one that is asked for
+SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
 PART = 0.5  # but a learned eta must be right to this part of one label
 
@@ -47,7 +49,7 @@ class Wish:
         That shuffles the rows into folds.
     eta, beta, lam : float
     learn : tuple of str
-        Which of these are learned.
+        Which of these are learned. Of a learned beta the value does not matter.
     intercept, standardize : bool
     tol : float
     max_iter : int
@@ -59,7 +61,7 @@ class Wish:
     method: str
     density: float | Vector | None = None
     odds: Vector | None = None
-    criterion: str = "both"
+    criterion: str = "loo"
     average: bool = True
     folds: int = 5
     random_state: Any = None
@@ -108,24 +110,36 @@ def solved_at(
     same: Posterior | None,
     other: Posterior | None = None,
     *,
-    beta: float | None = None,
+    harder: float = 1.0,
     trial: bool = False,
     say: Say,
 ) -> Posterior:
-    """At a density, begun at one of the same density or at another: at its sites and its learned eta and lambda."""
+    """At a density, begun at one of the same density or at another: at its sites and its learned eta and lambda.
+
+    A learned beta is `harder` times what makes the fields' signal SIGNAL times their noise, whatever the density: were
+    it the same for all, sparse weights would go with soft labels and dense ones with hard.
+    """
     start, learn = same or other, tuple(name for name in wish.learn if name != "beta")
     learned = {} if start is None else {**vars(start.weights), **vars(start.labels)}
     eta, lam = (learned[name] if learned and name in learn else getattr(wish, name) for name in ("eta", "lam"))
-    labels = RobustProbit(eta, beta or wish.beta, 1.0 if all_once(copies) else copies, COUNTS)
-    if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
-        n_patterns, n_features = problem.X.shape
-        spent = wish.max_iter if n_patterns >= n_features else min(wish.max_iter, TRIAL)
-        wish = replace(wish, tol=max(wish.tol, TRIAL_TOL), max_iter=spent)
-    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
     size = float(np.sum(np.broadcast_to(density, problem.X.shape[1])))
+    power = _power(problem, copies, density, wish.lam) if "beta" in wish.learn else 0.0
+    beta = harder * SIGNAL / power if power > 0.0 else wish.beta
+    labels = RobustProbit(eta, beta, 1.0 if all_once(copies) else copies, COUNTS)
+    if np.sum(copies) < problem.X.shape[1] and (trial or wish.density is None):
+        wish = replace(wish, max_iter=min(wish.max_iter, TRIAL if trial else PATH))
+    if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
+        wish = replace(wish, tol=max(wish.tol, TRIAL_TOL))
+    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
     say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
     return posterior
+
+
+def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float) -> float:
+    """Variance of the fields before the data, the mean over all rows."""
+    counted = copies / np.max(copies)
+    return float(np.sum(density * (counted @ problem.X**2)) / np.sum(counted) / lam)
 
 
 def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
@@ -147,9 +161,12 @@ def solved_with(problem: Problem, copies: Vector, wish: Wish, learned: Posterior
 def _run(
     problem: Problem, weights: Prior, labels: Prior, wish: Wish, learn: tuple[str, ...], warm: Posterior | None
 ) -> Posterior:
-    learn_tol = min(LOOSE * wish.tol, PART / len(problem.labels))
+    rows = float(np.sum(np.broadcast_to(labels.multiplicity, len(problem.labels))))
+    learn_tol = min(LOOSE * wish.tol, PART / max(rows, 1.0))
     wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
+    if "beta" in wish.learn and rows < problem.X.shape[1]:  # there EP would swing
+        wanted["fallback"] = "proper"
     kind = OPTIONS[wish.method]
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
     more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}

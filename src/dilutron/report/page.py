@@ -201,7 +201,6 @@ def _chosen(settings: dict[str, Any]) -> Iterable[str]:
         yield f"The expected number of relevant features was set to {settings['n_features_expected']}."
     elif settings.get("rho") == "auto":
         by = {
-            "both": "the geometric mean of model evidence and leave-one-out predictive probability",
             "evidence": "model evidence",
             "loo": "leave-one-out predictive probability",
             "cv": "cross-validated predictive probability",
