@@ -159,14 +159,14 @@ def soft_sites(rng, n_labels, n_weights, label):
 
 
 @pytest.mark.parametrize("label", [0.1, 10.0, 1e6])
-def test_single_precision_has_six_digits_and_leaves_hard_labels_to_double(label):
+def test_single_precision_has_four_digits_and_leaves_hard_labels_to_double(label):
     rng = np.random.default_rng(0)
     design = rng.standard_normal((40, 300))
     sites = soft_sites(rng, 40, 300, label)
     rough, exact = Single(design).marginals(sites), Dual(design).marginals(sites)
     unit = np.sqrt(exact.var)
     np.testing.assert_allclose(rough.mean / unit, exact.mean / unit, atol=1e-4)
-    np.testing.assert_allclose(rough.var, exact.var, rtol=1e-5)
+    np.testing.assert_allclose(rough.var, exact.var, rtol=1e-4)
     assert (rough.log_z == exact.log_z) == (label > LOUD)
 
 
