@@ -21,6 +21,7 @@ from benchmarks import (
     speed,
     synthetic,
     tall,
+    trust,
     wide,
     wide_run,
 )
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "label_errors": label_errors.main,
     "synthetic": synthetic.main,
     "calibration": calibration.main,
+    "trust": trust.main,
     "gibbs": gibbs.main,
 }
 # Where not 100, as in the paper.
@@ -54,6 +56,7 @@ INSTANCES = {
     "label_errors": 5,
     "synthetic": 6,
     "calibration": 5,
+    "trust": 2,
     "gibbs": gibbs.PROBLEMS,
 }
 
