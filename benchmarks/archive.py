@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from itertools import groupby
+from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.rows import RESULTS, Row
@@ -15,11 +15,14 @@ FOLDER = RESULTS / "trials"
 
 
 def keep(store: Store, folder: Path = FOLDER) -> None:
-    """One compressed file for each kind of trial, a line for each trial, numbers with six digits."""
+    """One compressed file for each kind of trial and method, a line for each trial, numbers with six digits."""
     folder.mkdir(parents=True, exist_ok=True)
-    for kind, known in groupby(store.known(), key=lambda entry: entry[0].kind):
-        lines = [json.dumps([dict(trial.cell), trial.instance, _brief(row)]) for trial, row in known]
-        with whole_file(folder / f"{kind}.jsonl.gz") as scratch:
+    files: dict[str, list[str]] = defaultdict(list)
+    for trial, row in store.known():
+        line = json.dumps([dict(trial.cell), trial.instance, _brief(row)])
+        files[f"{trial.kind}.{trial.cell['method']}"].append(line)
+    for name, lines in files.items():
+        with whole_file(folder / f"{name}.jsonl.gz") as scratch:
             scratch.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))  # the same rows, the same bytes
 
 
