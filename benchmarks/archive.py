@@ -20,7 +20,7 @@ def keep(store: Store, folder: Path = FOLDER) -> None:
     files: dict[str, list[str]] = defaultdict(list)
     for trial, row in store.known():
         line = json.dumps([dict(trial.cell), trial.instance, _brief(row)])
-        files[f"{trial.kind}.{trial.cell['method']}"].append(line)
+        files[f"{trial.kind}.{trial.cell.get('method', 'all')}"].append(line)
     for name, lines in files.items():
         with whole_file(folder / f"{name}.jsonl.gz") as scratch:
             scratch.write_bytes(gzip.compress("\n".join(lines).encode(), mtime=0))  # the same rows, the same bytes
