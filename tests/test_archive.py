@@ -32,6 +32,6 @@ def test_the_same_rows_give_the_same_bytes(store, tmp_path):
     for name in ("first", "second"):
         archive.keep(store, tmp_path / name)
     files = sorted((tmp_path / "first").iterdir())
-    assert [file.name for file in files] == ["learning.jsonl.gz", "teacher.jsonl.gz"]
+    assert [file.name for file in files] == ["learning.all.jsonl.gz", "teacher.all.jsonl.gz"]
     for file in files:
         assert file.read_bytes() == (tmp_path / "second" / file.name).read_bytes()

@@ -268,3 +268,23 @@ def test_the_module_is_a_command():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("dilutron: no item table-9; there are figure-2, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["fit", "--colour"], "No such option: --colour"),
+        (["fitt"], "No such command 'fitt'"),
+        (["fit", "x.csv"], "Missing option '--label'"),
+        (["items", "--instances", "0"], "Invalid value for '--instances'"),
+    ],
+)
+def test_a_wrong_flag_gets_one_line(arguments, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (2, "")
+    (line,) = said.err.splitlines()
+    assert line.startswith("dilutron: ")
+    assert words in line
+    assert line.endswith(" --help")

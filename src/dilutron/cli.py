@@ -41,8 +41,22 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, `sys.argv` where none is given; ends in SystemExit."""
-    app(arguments, prog_name="dilutron")
+    """Run a command, `sys.argv` where none is given; ends in SystemExit. A wrong flag gets one line, too."""
+    try:
+        code = app(arguments, prog_name="dilutron", standalone_mode=False)
+    except typer.Abort:
+        code = 130
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own, whose module differs between its versions
+            raise
+        context, said = getattr(error, "ctx", None), error.format_message()
+        if said.startswith("Usage:") or not said:  # nothing was asked for: the help itself
+            print(said)
+        else:
+            command = context.command_path if context else "dilutron"
+            typer.echo(f"dilutron: {' '.join(said.split()).rstrip('.')}: see {command} --help", err=True)
+        code = 2
+    sys.exit(code or 0)
 
 
 def _version(asked: bool) -> None:

@@ -69,7 +69,7 @@ def label_review(run: RunFolder) -> Picture | None:
     cut = f" Of {len(run.labels):,} samples, the {len(shown):,} most doubtful." if len(shown) < len(run.labels) else ""
     caption = Markup(
         "One dot for each sample, by the label it came with; the height within a band has no meaning. Large dots with"
-        " their row: labels to look at again.{}"
+        " their row, where there is room for it: labels to look at again, all of which the table below has.{}"
     ).format(cut)
     return Picture("label-review", title, drawing(bottom + 42, title, told, marks, "label-review"), caption)
 
