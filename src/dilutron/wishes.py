@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
 
 from dilutron.averages import Mask
+from dilutron.chunked import choose
+from dilutron.gaussian import Covariance, Sites
 from dilutron.loop import Status
 from dilutron.methods import OPTIONS, solve
 from dilutron.posterior import Posterior
@@ -139,7 +142,8 @@ def solved_at(
 def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float) -> float:
     """Variance of the fields before the data, the mean over all rows."""
     counted = copies / np.max(copies)
-    return float(np.sum(density * (counted @ problem.X**2)) / np.sum(counted) / lam)
+    of_columns = np.einsum("i,ij,ij->j", counted, problem.X, problem.X)
+    return float(np.sum(density * of_columns) / np.sum(counted) / lam)
 
 
 def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
@@ -171,7 +175,20 @@ def _run(
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
     more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
     more |= {} if warm is None else {"start": warm}
-    return solve(problem, weights, labels, wish.method, options, **more)
+    posterior = solve(problem, weights, labels, wish.method, options, **more)
+    if wish.method != "ep" or posterior.sites is None:
+        return posterior
+    return replace(
+        posterior, source=partial(_covariance, problem, wish.intercept, posterior.sites, labels.multiplicity)
+    )
+
+
+def _covariance(problem: Problem, intercept: bool, sites: Sites, copies: float | Vector) -> Covariance:
+    """Of the weights, from a design made anew: else every posterior on the path would hold one of its own."""
+    of_each = np.ones_like(sites.precision)
+    of_each[-len(problem.labels) :] = copies
+    together = Sites(of_each * sites.precision, of_each * sites.shift)
+    return choose(problem.signed(intercept=intercept)).covariance(together)
 
 
 def relative_odds(prior: Vector) -> Vector:
