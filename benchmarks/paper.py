@@ -7,17 +7,18 @@ goes on, and from there into `results/trials`.
 from __future__ import annotations
 
 from benchmarks import archive, competitors
-from benchmarks.rows import RESULTS, TRIALS, write
+from benchmarks.rows import RESULTS, TRIALS, results, write
 from dilutron import plots
 from dilutron.experiments.compare import CONVERGED_ONLY, NOT_RUN, compare, converged, published, summary
 from dilutron.experiments.outputs import rows_of
-from dilutron.experiments.paper import ITEMS, trials
+from dilutron.experiments.paper import ITEMS, slow, trials
 from dilutron.experiments.runner import Progress, processes, run
-from dilutron.experiments.store import Store, Trial
+from dilutron.experiments.store import Store
 
 FIGURES = RESULTS.parents[1] / "docs" / "figures"
-SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "variant", "column", "ours", "se", "published",
-         "published_se", "difference", "gain", "verdict", "instances", "converged")  # fmt: skip
+SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "variant", "quantity", "column", "ours", "se",
+         "published", "published_se", "off", "published_off", "difference", "gain", "verdict", "instances",
+         "converged")  # fmt: skip
 
 AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "instances", "converged", "mse", "mse_se",
             "auc", "auc_se", "auc_inclusion", "auc_inclusion_se")  # fmt: skip
@@ -26,7 +27,7 @@ AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "inst
 def main(instances: int, jobs: int) -> None:
     """Compute what the store lacks, then tell all that is in it. The slowest methods come last."""
     store = _store()
-    wanted = sorted(trials([*ITEMS.values(), competitors.LEARNING], instances), key=_slow)
+    wanted = sorted(trials([*ITEMS.values(), competitors.LEARNING], instances), key=slow)
 
     def report(progress: Progress) -> None:
         if progress.done % 200 == 0:
@@ -47,20 +48,15 @@ def _store() -> Store:
     return store
 
 
-def _slow(trial: Trial) -> tuple[int, float, int]:
-    """R1BCS takes an hour or two, published grVAMP several: whatever ends early has all its cells of a noise alike."""
-    rank = {"r1bcs": 1, "grvamp-paper": 2}.get(trial.cell["method"], 0)
-    return (rank, -trial.cell["eta"], trial.instance) if rank else (0, 0.0, 0)
-
-
 def _told(store: Store) -> None:
-    archive.keep(store)
+    archive.keep(store, results() / "trials")
     competitors.tell(store)
     beside(store)
 
 
 def beside(store: Store) -> None:
     """Every table of the paper cell by cell, the averages behind its figures, and both as pictures for the docs."""
+    figures = FIGURES if results() == RESULTS else results() / "figures"
     lines, averages = [], []
     for name, item in ITEMS.items():
         rows = rows_of(item, store)
@@ -71,6 +67,6 @@ def beside(store: Store) -> None:
         else:
             averages += [{"item": name, **line} for line in summary(rows) if line["over"] == "all"]
         shown, note = (converged(rows), ", converged runs") if name in CONVERGED_ONLY else (rows, "")
-        plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), FIGURES / f"{name}.png")
+        plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), figures / f"{name}.png")
     write("paper_comparison", [{k: line[k] for k in SHOWN} for line in lines if line["verdict"] != NOT_RUN])
     write("paper_averages", [{k: line.get(k, "") for k in AVERAGES} for line in averages])

@@ -44,11 +44,15 @@ def run(trial: Callable[[Row, int], Row], cells: Iterable[Row], instances: int, 
     return rows
 
 
+def results() -> Path:
+    """Where results go: those of full size to what the docs show."""
+    return Path(os.environ.get("BENCHMARK_FOLDER", RESULTS))
+
+
 def write(name: str, rows: list[Row]) -> Path:
     """A CSV file, there whole or not at all; numbers with five digits. Only runs of full size go to results/."""
-    folder = Path(os.environ.get("BENCHMARK_FOLDER", RESULTS))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.csv"
+    results().mkdir(parents=True, exist_ok=True)
+    path = results() / f"{name}.csv"
     with whole_file(path) as scratch, open(scratch, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -4,9 +4,10 @@ import pytest
 from benchmarks.real_data import load
 from benchmarks.wide import SHARED
 from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture, solve
-from dilutron.ep import RETREATS
+from dilutron.ep import RETREATS, fallen
 from dilutron.gaussian import NotPositive, Primal, choose
 from dilutron.ladder import LADDER, PROPER, settle
+from dilutron.priors import Gaussians
 from tests.problems import pair_of_blocks, teacher_problem
 
 PROTOCOL = [
@@ -155,3 +156,9 @@ def test_proper_labels_rest_where_ep_swings_and_none_makes_its_field_less_certai
     where = rest.state.blocks[-1].where
     assert np.all(rest.state.here.target.precision[where] >= 0.0)
     assert np.all(rest.state.here.tilted.var[where] <= rest.state.here.cavity.var[where])
+
+
+def test_moments_that_overflow_have_not_collapsed():
+    blocks = pair_of_blocks(SpikeSlab(0.25), Theta(), (2, 3))
+    assert not fallen(Gaussians(np.full(3, 1e200), np.ones(3)), blocks)
+    assert fallen(Gaussians(np.zeros(3), np.full(3, 1e-9)), blocks)

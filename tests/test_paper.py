@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from dilutron.experiments.paper import ALPHAS, ITEMS, Sweep, grid, trials
+from dilutron.experiments.paper import ALPHAS, ITEMS, Sweep, grid, slow, trials
 from dilutron.experiments.trials import TRIALS, VARIANTS
 from dilutron.plots import PICTURES
 
@@ -53,3 +53,12 @@ def test_an_early_end_leaves_all_cells_alike():
     sweep = grid("teacher", n=16, alpha=(1.0, 2.0), method=("ep", "amp"))
     assert isinstance(sweep, Sweep)
     assert [trial.instance for trial in sweep.trials(2)] == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_slow_methods_come_last_and_all_cells_alike():
+    order = sorted(trials(ITEMS.values(), 2), key=slow)
+    ranks = [{"r1bcs": 1, "grvamp-paper": 2}.get(trial.cell["method"], 0) for trial in order]
+    assert ranks == sorted(ranks)
+    for rank in (0, 1, 2):
+        instances = [trial.instance for trial, one in zip(order, ranks, strict=True) if one == rank]
+        assert instances == sorted(instances)

@@ -131,8 +131,7 @@ def reproduce(
         stop(f"--budget must be positive, got {budget:g}")
     methods, instances = _methods(only, chosen), QUICK if quick else instances or paper.INSTANCES
     wanted = {item.name: [t for t in item.trials(instances) if t.cell["method"] in methods] for item in chosen}
-    # Instance by instance over all items: what ends early has all of them, with fewer instances.
-    trials = sorted((trial for some in wanted.values() for trial in some), key=lambda trial: trial.instance)
+    trials = sorted((trial for some in wanted.values() for trial in some), key=paper.slow)
     publish = _publisher()
     with ExitStack() as stack:
         try:
@@ -238,8 +237,9 @@ def _kept(store: Store, trials: list[Trial]) -> str:
 def _say_what_is_left(store: Store, trials: list[Trial]) -> None:
     left = store.missing(trials)
     if left:
-        first = min(trial.instance for trial in left)
-        typer.echo(f"left out for lack of time: {len(left)} trials, from instance {first} on")
+        for method in dict.fromkeys(trial.cell["method"] for trial in left):
+            of_it = [trial.instance for trial in left if trial.cell["method"] == method]
+            typer.echo(f"left out for lack of time: {len(of_it)} trials of {method}, from instance {min(of_it)} on")
         typer.echo("the same command goes on from there")
 
 

@@ -94,8 +94,9 @@ def fallen(weights: Gaussians, blocks: Blocks) -> bool:
     """The same of these moments of the weights."""
     if not any(block.prior.hard for block in blocks):
         return False
-    power = (weights.mean**2 + weights.var) * blocks[0].prior.flat_precision()
-    return float(np.mean(power)) < COLLAPSE
+    with np.errstate(all="ignore"):  # moments that overflow are anything but small
+        power = (weights.mean**2 + weights.var) * blocks[0].prior.flat_precision()
+        return float(np.mean(power)) < COLLAPSE
 
 
 class Pace(NamedTuple):

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import fisher_exact, norm
 
 from dilutron.experiments.trials import Row
 from dilutron.metrics import Estimate, average, convergence_fraction
@@ -258,14 +259,12 @@ def _gain(aim: str, ours: Estimate, theirs: Estimate, truth: float) -> float:
 
 
 def _share_gain(ours: float, used: int, theirs: float) -> float:
-    """Of two shares, each with two successes and two failures added (Agresti and Coull): none is certain."""
+    """Of two shares, which may be 0 or 1: the normal deviate as rare as Fisher's exact test finds their difference."""
     if used == 0:
         return np.nan
-    counts = ((ours * used, used), (theirs * PAPER_INSTANCES, PAPER_INSTANCES))
-    smooth = [((hits + 2.0) / (n + 4.0), n + 4.0) for hits, n in counts]
-    (mine, _), (paper, _) = smooth
-    error = np.sqrt(sum(share * (1.0 - share) / n for share, n in smooth))
-    return float((mine - paper) / error)
+    pairs = ((round(ours * used), used), (round(theirs * PAPER_INSTANCES), PAPER_INSTANCES))
+    rare = fisher_exact(np.array([[hits, n - hits] for hits, n in pairs])).pvalue
+    return float(np.copysign(norm.isf(0.5 * min(rare, 1.0)), ours - theirs))
 
 
 def _verdict(instances: int, used: int, gain: float, words: Sequence[str] = (BETTER, WORSE)) -> str:

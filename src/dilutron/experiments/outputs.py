@@ -14,6 +14,7 @@ import numpy as np
 from dilutron.experiments.compare import (
     BETTER,
     CONVERGED_ONLY,
+    FEWEST,
     VERDICTS,
     WORSE,
     Comparison,
@@ -35,7 +36,8 @@ HEADER = ("table", "setting", "alpha", "method", "quantity", "ours", "paper", "d
 READING = (
     "Differences are ours less the paper's in combined standard errors (sigma / sqrt(n), of fractions"
     " sqrt(f (1 - f) / n)). Within two the verdict is 'as published'; beyond, better or worse: AUC and convergence up,"
-    " times down, learned parameters nearer to the truth. 'too few' are fewer than two instances.",
+    " times down, learned parameters nearer to the truth; fractions, which may be 0 or 1, by Fisher's exact test."
+    f" 'too few' are fewer than {FEWEST} instances.",
     "grvamp-paper is grVAMP with the paper's settings, grvamp with ours. R1BCS was fed columns of unit norm;"
     " auc_scaled ranks its weights as they come, auc scaled back: which of them the paper ranked is not said.",
 )

@@ -71,7 +71,7 @@ class Store:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             TemporaryFile(dir=self.path.parent).close()  # SQLite would only say that it cannot open a file
         except OSError as error:
-            raise StoreError(f"the folder {self.path.parent} cannot be written: {error.strerror or error}") from error
+            raise StoreError(_unwritable(self.path.parent, error)) from error
         with self._opened() as connection:
             self._prepare(connection)
 
@@ -173,7 +173,8 @@ class Store:
         free, need = shutil.disk_usage(self.path.parent).free, count * ROOM
         if free < need:
             raise StoreError(
-                f"{self.path.parent} has {free / 1e6:.1f} MB free, {count} rows need about {need / 1e6:.1f} MB"
+                f"{self.path.parent} has {free / 1e6:.1f} MB free, {count} rows need about {need / 1e6:.1f} MB:"
+                " free some space, or choose another folder"
             )
 
     @contextmanager
@@ -182,9 +183,13 @@ class Store:
         try:
             file = open(self.path.with_name(f"{self.path.name}-claims"), "ab")
         except OSError as error:
-            raise StoreError(f"the folder {self.path.parent} cannot be written: {error.strerror or error}") from error
+            raise StoreError(_unwritable(self.path.parent, error)) from error
         with file:
             yield Claims(file.fileno())
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    return f"the folder {folder} cannot be written: {error.strerror or error}: choose another folder"
 
 
 class Claims(NamedTuple):
