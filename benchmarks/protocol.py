@@ -15,11 +15,11 @@ from dilutron.metrics import auc
 
 N, RHO, ETA = 128, 0.25, 0.95
 ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
-EARLY = 1e-2  # a hundred times the paper's threshold: reached in a tenth of the iterations, at the same ranking
+EARLY = 1e-2  # a hundred times the threshold of the paper, reached in a tenth of the iterations
 
 
 def trial(cell: Row, instance: int) -> Row:
-    """The same patterns, teacher and turned labels under both readings, and stopped early or at the paper's 1e-4."""
+    """The same patterns, teacher and turned labels under both readings, stopped at the tolerance of the cell."""
     rng, n_patterns = rng_for("protocol", {"alpha": cell["alpha"]}, instance), round(cell["alpha"] * N)
     X, teacher = mvn_patterns(n_patterns, N, rng), diluted_teacher(N, RHO, rng)
     turned, unit = flips(n_patterns, ETA, rng), X / np.linalg.norm(X, axis=0)

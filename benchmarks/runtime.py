@@ -71,7 +71,7 @@ def trial(patterns: str, alpha: float, instance: int) -> list[Row]:
     rows = []
     for name, (method, options) in methods(truth).items():
         if (name, patterns) == ("grvamp-paper", "mvn"):
-            continue  # runs that do not converge take minutes each
+            continue  # some runs do not converge and take 20 times as long
         began = time.process_time()
         posterior = solve(problem, SpikeSlab(0.25), ThetaMixture(0.95), method=method, options=options)
         spent = time.process_time() - began
