@@ -67,7 +67,7 @@ gallery: $(PLOT) ## run the examples and write what the gallery page shows of th
 	$(BIN)/python examples/build.py
 
 docs: $(DOCS) ## build the documentation in docs/_build/html
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean: ## remove .venv and .venv-oldest, caches and everything built; results stay
