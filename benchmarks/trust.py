@@ -1,6 +1,6 @@
 """What the weight of a left-out label does: calibration on simulated data, and predictions on real data.
 
-The default (`dilutron.path.TRUST`) was chosen by the first, and is checked by the second.
+No weight is the best everywhere; the default (`dilutron.path.TRUST`) is a compromise.
 """
 
 from __future__ import annotations

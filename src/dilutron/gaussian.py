@@ -253,7 +253,7 @@ class Dual(Designed):
 
 
 class Single(Dual):
-    """The same with the two large products in single precision: half the time, seven digits.
+    """The same with the two large products in single precision: half the time, and four digits of a variance.
 
     For iterations that end at a loose tolerance; what they end at is to be looked at once more by `Dual`. For hard
     labels, whose fields are small differences of large numbers, the matrix is that of `Dual`.

@@ -107,8 +107,8 @@ def settle(
         if tried.status in ENDED or len(tried.trace) >= max_iter:
             break
         budget = max_iter - len(tried.trace)
-        afresh = None if not rung.proper else start  # what EP swings around, proper labels may rest at
-        tried = _follow(rung, gaussian, blocks, tol, budget, afresh, callback).after(tried)
+        warm = start if rung.proper else None  # what EP swings around, proper labels may rest at
+        tried = _follow(rung, gaussian, blocks, tol, budget, warm, callback).after(tried)
         best = tried if tried.status in ENDED or _closer(tried, best) else best
     return best._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
 

@@ -19,8 +19,8 @@ RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
 SPREAD = np.log(4.0)  # standard deviation of that belief in the log of the size
 FAR = 3.0  # of these from the typical size the path begins, where that is less than half of all features
-# Weight of a label that was left out. Few labels decide between two sizes, and by chance: with full weight the average
-# would be of the luckiest sizes, and inclusion probabilities too sure (docs/estimators.md has the measurements).
+# Weight of a label that was left out. Few labels decide between two sizes, and by chance. A compromise: on correlated
+# columns less is better calibrated, on independent ones more (python -m benchmarks trust).
 TRUST = 0.2
 CLOSE = 1.25  # ratio of sizes below which no further one is put between
 HEAVY = 0.7  # weight of one size from which its neighbourhood is looked at more closely
