@@ -54,7 +54,8 @@ class EPClassifier(SparseClassifier):
     tol : float
         Moments must match to this.
     max_iter : int
-        Iterations at most for each expected size.
+        Iterations at most for each expected size; never more than 75 where sizes are tried on a table with more
+        features than rows, since they are dear there and sizes that take longer hardly ever rest.
     warm_start : bool
         Begin at the last fit where it had the same labels and as many features.
     verbose : bool
