@@ -265,7 +265,7 @@ def test_without_typer_the_extra_is_named():
 
 
 def test_the_module_is_a_command():
-    command = [sys.executable, "-m", "dilutron.cli", "reproduce", "table-9"]
+    command = [sys.executable, "-m", "dilutron", "reproduce", "table-9"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("dilutron: no item table-9; there are figure-2, ")

@@ -355,7 +355,7 @@ def test_ctrl_c_in_the_middle(toy, tmp_path, monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_a_real_ctrl_c(tmp_path):
     here = {"cwd": tmp_path, "text": True, "stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
-    command = [sys.executable, "-m", "dilutron.cli"]
+    command = [sys.executable, "-m", "dilutron"]
     wide = ["simulate", "--rows", "300", "--features", "800", "--matter", "20", "--out", "wide.csv"]
     subprocess.run([*command, *wide], check=True, **here)
     before = sorted(tmp_path.iterdir())
@@ -369,6 +369,32 @@ def test_a_real_ctrl_c(tmp_path):
         _, err = job.communicate(timeout=120)
     assert (job.returncode, err.splitlines()[-1]) == (130, "dilutron: stopped; nothing was written")
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("module", ["numpy._core", "scipy", "typer"])
+def test_a_real_ctrl_c_while_modules_are_loaded(tmp_path, module):
+    command = [sys.executable, "-X", "importtime", "-m", "dilutron", "fit", "toy.csv", "--label", "y", "--out", "run"]
+    with subprocess.Popen(command, cwd=tmp_path, text=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        while f" {module}" not in job.stderr.readline():
+            assert job.poll() is None
+        job.send_signal(signal.SIGINT)
+        out, err = job.communicate(timeout=60)
+    assert (job.returncode, out) == (130, "")
+    assert all(line.startswith("import time:") for line in err.splitlines())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_where_ctrl_c_is_ignored_it_stays_so(tmp_path):
+    heedless = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from dilutron.__main__ import main; main()"
+    command = [sys.executable, "-X", "importtime", "-c", heedless, "simulate", *TOY, "--out", "toy.csv"]
+    with subprocess.Popen(command, cwd=tmp_path, text=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as job:
+        while " numpy" not in job.stderr.readline():
+            assert job.poll() is None
+        job.send_signal(signal.SIGINT)
+        job.communicate(timeout=60)
+    assert job.returncode == 0
+    assert (tmp_path / "toy.csv").is_file()
 
 
 def test_a_bar_in_a_terminal(toy, monkeypatch):

@@ -255,7 +255,3 @@ def _say_what_failed(store: Store, trials: list[Trial]) -> None:
     if len(failed) > SHOWN:
         typer.echo(f"  and {len(failed) - SHOWN} more")
     raise typer.Exit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -51,6 +51,7 @@ ROOMS = (
     "report",
     "commands",
     "cli",
+    "__main__",
     "demo",
 )
 CORE = ("special", "priors", "gaussian", "loop", "ep")
@@ -166,12 +167,20 @@ def test_the_ledger_names_code_that_exists(number, line):
     assert not [place for place in places if place not in COMING and not exists(place)]
 
 
-def test_every_prior_and_public_name_is_there():
+def test_every_public_name_comes_from_the_room_that_type_checkers_are_told():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    told = {
+        node.module.removeprefix("dilutron."): tuple(alias.name for alias in node.names)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("dilutron.")
+    }
+    assert told == dilutron.HOMES
+    assert sorted(name for names in told.values() for name in names) == sorted(dilutron.__all__)
     for name in dilutron.__all__:
-        assert hasattr(dilutron, name)
-    assert {"EPOptions", "Problem", "SpikeSlab", "Status", "Theta", "ThetaMixture", "solve", "METHODS"} <= set(
-        dilutron.__all__
-    )
+        assert getattr(dilutron, name) is not None
+    assert set(dilutron.__all__) <= set(dir(dilutron))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dilutron.nothing
 
 
 def versions(lines, sign):
