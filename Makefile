@@ -27,7 +27,7 @@ export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test oldest wheel check format bench paper gallery docs clean
+.PHONY: help demo test oldest wheel check format bench paper docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,15 +63,12 @@ bench: $(PLOT) ## run the benchmarks
 paper: $(PAPER) ## run the paper's experiments into results/, as far as 90 minutes go
 	$(BIN)/dilutron reproduce all --instances 100 --jobs $(JOBS) --budget 85 --out results
 
-gallery: $(PLOT) ## run the examples and write what the gallery page shows of them
-	$(BIN)/python examples/build.py
-
-docs: $(DOCS) ## build the documentation in docs/_build/html
+docs: $(DOCS) ## run the examples, and build the documentation in docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 clean: ## remove .venv and .venv-oldest, caches and everything built; results stay
-	rm -rf $(VENV) $(OLD) build dist demo-run docs/_build docs/generated
+	rm -rf $(VENV) $(OLD) build dist demo-run docs/_build docs/gallery
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks reliability docs -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
