@@ -16,7 +16,7 @@ pytest.importorskip("rich")
 pytest.importorskip("polars")
 
 from dilutron import runs
-from dilutron.commands import answers
+from dilutron.commands import answers, saying
 from dilutron.runs import holding_out
 
 TOY = ("--rows", "80", "--features", "8", "--matter", "2", "--seed", "2")
@@ -162,6 +162,7 @@ def test_a_fit_to_noise_says_that_it_is_none(dilutron, tmp_path):
     code, out, _ = dilutron("fit", "noise.csv", "--label", "y", "--expect", "1", "--folds", "2", "--out", "run")
     assert code == 0
     assert "That is no better than chance: do not rely on these features." in out
+    assert "None of these is more likely than not to matter: an order in which to look, not a finding." in out
 
 
 def test_methods_in_a_table(toy):
@@ -328,6 +329,13 @@ def test_a_folder_that_may_not_be_written(toy, tmp_path):
     (tmp_path / "mine").mkdir(mode=0o500)
     code, _, err = toy("fit", "toy.csv", *QUICK, "--out", "mine/run")
     assert (code, err) == (2, "dilutron: mine/run cannot be written: Permission denied: choose another folder.\n")
+
+
+def test_a_file_that_may_not_be_written_is_known_before_the_work(toy, monkeypatch):
+    monkeypatch.setattr(saying.os, "access", lambda place, how, **more: how != os.W_OK)
+    for command in (("predict", "run", "toy.csv"), ("simulate",)):
+        code, _, err = toy(*command, "--out", "new.csv")
+        assert (code, err) == (2, "dilutron: new.csv cannot be written: Permission denied: choose another folder.\n")
 
 
 def test_a_full_disk_is_one_line(toy, tmp_path, monkeypatch):

@@ -49,6 +49,12 @@ def test_a_file_is_replaced(tmp_path):
     assert os.listdir(tmp_path) == ["rows.csv"]
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as error, whole_file(tmp_path / "nowhere" / "rows.csv") as scratch:
+        scratch.write_text("text")
+    assert error.value.filename == str(tmp_path / "nowhere" / "rows.csv")
+
+
 def test_names_in_a_run_are_neither_run_nor_lost(tmp_path, in_process):
     """Formulas, markup and paths as names of features and rows: in the CSVs, on the page, and in predictions."""
     names = ["=cmd()", "<script>alert(1)</script>", "../../up", "@x"]

@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from dilutron.metrics import (
     auc,
+    auc_error,
     average,
     calibration,
     convergence_fraction,
@@ -52,6 +53,14 @@ def test_auc_by_counting_pairs(score, truth):
     assert auc(truth.astype(float), truth) == 1.0
     assert auc(-truth.astype(float), truth) == 0.0
     assert auc(np.zeros(40), truth) == 0.5
+
+
+@pytest.mark.parametrize(("shift", "n_true", "n_false"), [(0.0, 30, 28), (1.0, 12, 40), (2.0, 40, 40)])
+def test_the_error_of_an_auc_is_that_of_repeated_draws(shift, n_true, n_false):
+    rng, truth = np.random.default_rng(0), np.arange(n_true + n_false) < n_true
+    areas = [auc(rng.normal(size=truth.size) + shift * truth, truth) for _ in range(2000)]
+    assert auc_error(np.mean(areas), n_true, n_false) == pytest.approx(np.std(areas), rel=0.12)
+    assert auc_error(1.0, n_true, n_false) == 0.0
 
 
 @pytest.mark.parametrize("curve", [auc, roc, sensitivity])

@@ -10,7 +10,7 @@ import pytest
 
 from dilutron import EPClassifier, runs
 from dilutron.data import lesson
-from dilutron.runs import Request, RunError
+from dilutron.runs import Request, RunError, holding_out
 from dilutron.tables import Columns, TableError
 
 pytest.importorskip("polars")
@@ -388,3 +388,12 @@ def test_a_method_that_fails_does_not_end_the_others(data, monkeypatch):
     rows = runs.compared(runs.prepared(data, REQUEST)[0], ["vamp", "ep"], 2)
     assert rows[0]["error"] == "too much"
     assert rows[1]["accuracy"] > 0.7
+
+
+@pytest.mark.parametrize("classes", ["ab", "abc"])
+def test_the_error_of_the_auc_is_not_small_because_two_folds_agree(classes):
+    half = np.random.default_rng(0).dirichlet(np.ones(len(classes)), 30)
+    labels, fold = np.array([*classes] * (60 // len(classes))), np.repeat([1, 2], 30)
+    said = holding_out.HeldOut(np.concatenate([half, half]), fold, (1, 1), (True, True))
+    scores = holding_out.scores_of(said, labels, np.arange(len(classes)))
+    assert 0.05 < scores["auc_se"] < 0.12

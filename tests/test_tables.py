@@ -155,8 +155,8 @@ def test_names_are_kept_as_they_came(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", " is empty."),
-        ("id,y,a,b\n", " has a header and no rows."),
+        ("", " is empty: save or copy the table again."),
+        ("id,y,a,b\n", " has a header and no rows: add a row for each sample."),
         ("\n\n", ": the first line is empty: remove it"),
         ("\n" + PLAIN, ": the first line is empty: remove it"),
         ("\ufeff,,,\n" + PLAIN, ": the first line is empty: remove it"),
@@ -191,7 +191,7 @@ def test_names_are_kept_as_they_came(tmp_path):
         (gzip.compress(PLAIN.encode() * 100)[:60], " is a damaged or cut gzip file: copy or download it again."),
         (gzip.compress(PLAIN.encode())[:-3], " is a damaged or cut gzip file: copy or download it again."),
         ("a,b" * 100_000 + '"' + "c" * 200_000, " cannot be read as a table: field larger than field limit (131072)."),
-        ("id,y\ns1,u\ns2,v\n", " has no column left as a feature, of 2."),
+        ("id,y\ns1,u\ns2,v\n", " has no column left as a feature, of 2: leave out an --id or a --drop."),
     ],
 )
 def test_bad_texts(tmp_path, text, message):
@@ -237,6 +237,7 @@ def test_a_file_that_may_not_be_read(tmp_path):
         (Columns("diagnosi"), " has no column 'diagnosi', given as --label; perhaps 'diagnosis'."),
         (Columns("y", drop=("c",)), " has no column 'c', given as --drop; there are "),
         (Columns(features=("a", "c", "d")), " lacks 2 of the 3 columns of the fit: 'c', 'd'."),
+        (Columns(features=("diagnosis", "diagnosi")), " lacks 1 of the 2 columns of the fit: 'diagnosi'. Add or"),
         (Columns(features=("diagnosi",)), " lacks 1 of the 1 columns of the fit: 'diagnosi'; perhaps 'diagnosis'."),
     ],
 )

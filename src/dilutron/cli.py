@@ -31,7 +31,6 @@ SHOWN = 10  # failed trials that are listed one by one
 
 app = typer.Typer(
     name="dilutron",
-    help="Sparse Bayesian classification by expectation propagation.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(said)
         else:
             command = context.command_path if context else "dilutron"
-            typer.echo(f"dilutron: {' '.join(said.split()).rstrip('.')}: see {command} --help", err=True)
+            end = "" if said.endswith(("?", ".")) else "."
+            typer.echo(f"dilutron: {' '.join(said.split())}{end} See {command} --help", err=True)
         code = 2
     sys.exit(code or 0)
 
@@ -69,9 +69,18 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def dilutron(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
-    """Sparse Bayesian classification by expectation propagation."""
+    """Which features tell classes apart, how sure that is, and which labels look wrong.
+
+    \b
+    To begin, with a table of which the truth is known, then with your own:
+      dilutron simulate --out toy.csv
+      dilutron fit toy.csv --label class --id sample --out toy-run/
+      dilutron fit patients.csv --label diagnosis --out run/
+    """  # noqa: D301 (the mark that keeps lines as they are)
 
 
 for command in COMMANDS:
@@ -82,7 +91,9 @@ for command in COMMANDS:
 def items(
     instances: Annotated[int, typer.Option(min=1, help="Draws of each cell.")] = paper.INSTANCES,
 ) -> None:
-    """List the paper's tables and figures, with the trials that each takes.
+    """List the paper's tables and figures.
+
+    With the number of trials that each takes.
 
     \b
     Examples:
@@ -109,7 +120,7 @@ def reproduce(
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin and await no trial after.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what ended in an error.")] = False,
 ) -> None:
-    """Run the paper's experiments, and draw and compare what came out.
+    """Run the paper's experiments, draw and compare.
 
     Every trial is a row in OUT/trials.sqlite the moment it is known: stopped in any way, the same command goes on where
     it ended. Exit code 0: done, or as far as the budget went; 1: trials failed, or the disk or the cluster did; 2: it

@@ -26,6 +26,10 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
         _flush(scratch)
         os.replace(scratch, target)
         _flush(target.parent)
+    except OSError as error:
+        if error.filename == str(scratch):
+            error.filename = str(target)  # the name that people know
+        raise
     finally:
         scratch.unlink(missing_ok=True)
 

@@ -99,6 +99,13 @@ def fraction_error(fraction: float, n: int) -> float:
     return float(np.sqrt(fraction * (1.0 - fraction) / n))
 
 
+def auc_error(area: ArrayLike, n_positive: ArrayLike, n_negative: ArrayLike) -> Any:
+    """Standard error of an AUC of so many true and other entries, by Hanley and McNeil (1982)."""
+    a, p, n = (np.asarray(value, dtype=float) for value in (area, n_positive, n_negative))
+    both_above, both_below = a / (2.0 - a) - a**2, 2.0 * a**2 / (1.0 + a) - a**2  # of two true entries, of two others
+    return np.sqrt((a * (1.0 - a) + (p - 1.0) * both_above + (n - 1.0) * both_below) / (p * n))
+
+
 def average(values: ArrayLike) -> Estimate:
     """Mean and standard error of one number per instance."""
     error = standard_error(values)

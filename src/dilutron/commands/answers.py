@@ -25,7 +25,7 @@ Label = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the classe
 Id = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Column of row names.")]
 Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Column that is no feature; may be repeated.")]
 Log = Annotated[bool, typer.Option("--log", help="Take log2(x + 1) of all features.")]
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of random choices.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of random choices.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 
@@ -52,7 +52,7 @@ def fit(
     ] = None,
     log: Log = False,
     impute: Imputation = None,
-    folds: Annotated[int, typer.Option(min=0, help="For predictions of held-out rows; 0: none.")] = 5,
+    folds: Annotated[int, typer.Option(min=0, help="Folds for predictions of held-out rows; 0: none.")] = 5,
     expect: Annotated[
         float | None, typer.Option(metavar="K", help="How many features matter; by default found from the data.")
     ] = None,
@@ -61,7 +61,7 @@ def fit(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Find the features that tell the classes apart, and the labels that look wrong.
+    """Say which features matter, and which labels look wrong.
 
     RUN gets features.csv, labels.csv, predictions.csv, groups.csv, the fitted model, and report.html to read first.
     It is written whole or not at all. Exit code 0: done; 2: the file or the request is at fault; 1: something failed on
@@ -123,7 +123,7 @@ def predict(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Predict the classes of new rows, with the probability of each.
+    """Predict the classes of new rows, with probabilities.
 
     The rows are prepared as those of the fit were: the same logarithm, the same medians for missing values.
 
@@ -190,6 +190,8 @@ def _say(answer: Any, out: Path, page: Path | None, fdr: float) -> None:
     for row in answer.features[: min(likely, SHOWN)]:
         of = f" ({row['class']})" if "class" in row else ""
         lines.append(f"  {row['inclusion']:11.3f}  {row['coefficient']:+11.3g}  {row['feature']}{of}")
+    if answer.features[0]["inclusion"] < LIKELY:
+        lines.append("None of these is more likely than not to matter: an order in which to look, not a finding.")
     if data["positive"] is not None:
         lines.append(f"A positive coefficient speaks for '{data['positive']}'.")
     if data["constant"]:
@@ -240,4 +242,4 @@ def _suspect_words(suspects: list[dict[str, Any]], fdr: float) -> list[str]:
     rest = f" and {len(suspects) - SHOWN} more" if len(suspects) > SHOWN else ""
     named = ", ".join(f"row {row['row']}" + (f" ({row['id']})" if row["id"] else "") for row in suspects[:SHOWN])
     look = "labels look" if len(suspects) > 1 else "label looks"
-    return [f"{len(suspects)} {look} wrong (on average at most {fdr:.0%} of such a list are right): {named}{rest}."]
+    return [f"{len(suspects)} {look} wrong (on average at most {fdr:.0%} of them are right after all): {named}{rest}."]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,3 +67,5 @@ def check_new(file: Path, force: bool) -> None:
         stop(f"{file} exists: choose another file, or --force to replace it.")
     if not file.parent.is_dir():
         stop(f"{file} cannot be written: there is no folder {file.parent}.")
+    if not os.access(file.parent, os.W_OK):
+        stop(f"{file} cannot be written: Permission denied: choose another folder.")

@@ -27,7 +27,7 @@ def simulate(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Make a table with a known truth, to see what a fit finds of it.
+    """Make a table with a known truth, to try a fit on.
 
     A linear rule of a few normal columns gives the classes A and B; some labels are then turned over.
 
@@ -80,7 +80,7 @@ def compare_methods(
     drop: Drop = None,
     log: Log = False,
     impute: Imputation = None,
-    folds: Annotated[int, typer.Option(min=2, help="Of held-out rows.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of held-out rows.")] = 5,
     only: Annotated[list[str] | None, typer.Option(metavar="METHOD", help="Try this one; may be repeated.")] = None,
     seed: Seed = 0,
     as_json: Json = False,

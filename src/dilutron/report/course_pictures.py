@@ -65,12 +65,13 @@ def trace(run: RunFolder) -> Picture | None:
     y = Scale(float(low) / 2, max(float(high) * 10, float(low) * 10), 250, TOP_EDGE, log=True)
     whole = sorted({float(round(tick)) for tick in x.ticks()})
     marks = [*x_axis(x, TOP_EDGE, 250, "iteration", whole), *y_axis(y, LEFT, RIGHT, "mismatch of the moments")]
+    marks += _parted(run.trace, x) if len(every) == 1 else []
+    marks += drawn(found, x, y)
     if tolerance:
         marks += [
             line(LEFT, y(tolerance), RIGHT, y(tolerance), "mark"),
-            words(LEFT + 6, y(tolerance) - 5, "tolerance", "start", "tick halo"),
+            words(LEFT + 6, y(tolerance) - 5, "tolerance", "start", "tick halo"),  # above the curve, which crosses it
         ]
-    marks += _parted(run.trace, x) if len(every) == 1 else []
     key, height = legend(found, 304.0) if len(found) > 1 else ([], 294.0)
     last = "; ".join(f"{curve.label} {len(curve.x)} iterations, last mismatch {curve.y[-1]:.1e}" for curve in found)
     caption = Markup(
@@ -78,7 +79,7 @@ def trace(run: RunFolder) -> Picture | None:
         " to few{}. Each begins at the answer for another: the curve jumps up there, as it may where a learned value"
         " changes, and should come down below the dashed line each time.{}"
     ).format(" (the numbers at the top)" if len(every) == 1 else "", of_many(every, found))
-    picture = drawing(height, title, last, [*marks, *drawn(found, x, y), *key], "trace")
+    picture = drawing(height, title, last, [*marks, *key], "trace")
     return Picture("trace", title, picture, caption)
 
 

@@ -16,8 +16,8 @@ from dilutron.report.svg import WIDTH, Scale, clipped, drawing, fitted, line, nu
 
 TOP = 25  # features in a picture
 ROW = 21.0  # their height
-GUTTER = 158.0  # room for names
-NAME = 11.4  # that is, in heights of a letter
+GUTTER = 174.0  # room for names
+NAME = 12.6  # that is, in heights of a letter
 
 
 def inclusion(run: RunFolder) -> Picture | None:
@@ -89,12 +89,11 @@ def heat_map(run: RunFolder) -> Picture | None:
     title = "Features that rise and fall together"
     found, groups = _grouped(run.correlations, run.features)
     n = len(found.names)
-    left, top = GUTTER + 4.0, 8.0
+    kind, left, top = ("small", GUTTER - 18.0, 8.0) if n > 20 else ("tick", GUTTER + 4.0, 8.0)
     cell = min((WIDTH - left - 4.0) / n, 22.0)
     marks = []
     for i in range(n):
         y = top + i * cell
-        kind = "small" if cell < 13 else "tick"
         marks.append(words(left - 24, y + cell / 2 + 4, fitted(found.names[i], NAME), "end", f"{kind} dark"))
         marks.append(words(left - 5, y + cell / 2 + 4, i + 1, "end", kind))
         for j in range(i + 1):

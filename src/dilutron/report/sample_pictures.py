@@ -30,7 +30,9 @@ from dilutron.report.svg import (
 )
 from dilutron.special import Vector
 
-LANE = 76.0  # height of a class in the review of labels
+LANE = 76.0  # height of a class in the review of labels, at least
+STEP = 13.0  # from one suspect to the next, so that their numbers do not touch
+NUMBERED = 20  # suspects of a class, at most: more would make the picture too high
 GOLDEN = 0.618034  # spreads dots evenly
 DOTS = 1500  # samples in a picture
 POINTS = 200  # of a curve
@@ -54,39 +56,42 @@ def label_review(run: RunFolder) -> Picture | None:
     if not shown:
         return None
     title = "Which labels look wrong"
-    scale, lane = Scale(0, 1, 16, WIDTH - 16), LANE
-    bottom = 6 + lane * len(run.classes)
-    marks = x_axis(scale, 6, bottom, "probability that the label is wrong", [0, 0.25, 0.5, 0.75, 1])
-    for k, one in enumerate(run.classes):
-        inside = [label for label in shown if label.given == one]
-        top = 6 + lane * k
-        marks += _lane(inside, scale, top)
-        marks.append(words(16, top + 15, f"given {fitted(one, 28.0)}", kind="halo"))
+    scale, top = Scale(0, 1, 16, WIDTH - 16), 6.0
+    lanes = []
+    for one in run.classes:
+        inside, height = _lane([label for label in shown if label.given == one], scale, top)
+        lanes += [*inside, words(16, top + 15, f"given {fitted(one, 28.0)}", kind="halo")]
+        top += height
+    marks = [*x_axis(scale, 6, top, "probability that the label is wrong", [0, 0.25, 0.5, 0.75, 1]), *lanes]
     suspects = [label for label in shown if label.suspect]
     told = f"{len(suspects)} of {len(run.labels)} labels are suspect. " + "; ".join(
         f"row {label.row}, given {clipped(label.given, 40)}, {percent(label.error)}" for label in suspects[:10]
     )
     cut = f" Of {len(run.labels):,} samples, the {len(shown):,} most doubtful." if len(shown) < len(run.labels) else ""
+    crowded = any(sum(label.given == one for label in suspects) > NUMBERED for one in run.classes)
+    large = " Large dots with their row: labels to look at again." if suspects else ""
+    many = f" The first {NUMBERED} of a class have their numbers; the table below has all." if crowded else ""
     caption = Markup(
-        "One dot for each sample, by the label it came with; the height within a band has no meaning. Large dots with"
-        " their row, where there is room for it: labels to look at again, all of which the table below has.{}"
-    ).format(cut)
-    return Picture("label-review", title, drawing(bottom + 42, title, told, marks, "label-review"), caption)
+        "One dot for each sample, by the label it came with; the height within a band has no meaning.{}{}{}"
+    ).format(large, many, cut)
+    return Picture("label-review", title, drawing(top + 42, title, told, marks, "label-review"), caption)
 
 
-def _lane(labels: Sequence[Label], scale: Scale, top: float) -> list[Markup]:
-    marks = [line(scale.start, top + LANE - 2, scale.end, top + LANE - 2, "grid")]
-    places = [(scale(label.error), top + 26 + (LANE - 36) * ((k * GOLDEN) % 1.0)) for k, label in enumerate(labels)]
-    for (x, y), label in zip(places, labels, strict=True):
-        marks.append(tag("circle", cx=x, cy=y, r=5.0 if label.suspect else 2.5,
-                         class_="dot alarm" if label.suspect else "dot faint"))  # fmt: skip
-    ends: list[tuple[float, float]] = []
-    for (x, y), label in zip(places, labels, strict=True):
-        if label.suspect and all(abs(x - a) > 34 or abs(y - b) > 9 for a, b in ends):  # else they would overlap
-            ends.append((x, y))
+def _lane(labels: Sequence[Label], scale: Scale, top: float) -> tuple[list[Markup], float]:
+    """The dots of a class, and the height that they take: suspects one below the other, the first with their rows."""
+    suspects = [label for label in labels if label.suspect]
+    height = max(LANE, 36 + STEP * min(len(suspects), NUMBERED))
+    marks = [line(scale.start, top + height - 2, scale.end, top + height - 2, "grid")]
+    for k, label in enumerate(label for label in labels if not label.suspect):
+        y = top + 26 + (height - 36) * ((k * GOLDEN) % 1.0)
+        marks.append(tag("circle", cx=scale(label.error), cy=y, r=2.5, class_="dot faint"))
+    for k, label in enumerate(suspects):
+        x, y = scale(label.error), top + 26 + (height - 36) * ((k % NUMBERED + 0.5) / min(len(suspects), NUMBERED))
+        marks.append(tag("circle", cx=x, cy=y, r=5.0, class_="dot alarm"))
+        if k < NUMBERED:
             side = -8.0 if x > WIDTH / 2 else 8.0
             marks.append(words(x + side, y + 4, label.row, "end" if side < 0 else "start", "tick halo"))
-    return marks
+    return marks, height
 
 
 def roc_curves(run: RunFolder) -> Picture | None:

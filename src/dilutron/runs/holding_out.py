@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from dilutron.averages import settled
-from dilutron.metrics import auc, average, fraction_error
+from dilutron.metrics import auc, auc_error, fraction_error
 from dilutron.runs.diary import Tell, silent
 from dilutron.runs.request import framed
 from dilutron.special import Vector
@@ -49,21 +49,23 @@ def possible_folds(sheet: Sheet, asked: int) -> int:
 
 
 def scores_of(said: HeldOut, labels: Any, order: Any) -> dict[str, Any]:
-    """Over all rows; the AUC over the folds, and of three or more classes the mean of each against the rest."""
+    """Over all rows; the AUC over the folds, and of three or more classes the mean of each against the rest.
+
+    The error of the AUC goes by the numbers of rows: a few folds can agree by chance.
+    """
     classes, codes = np.unique(labels, return_inverse=True)
     right = np.argmax(said.probability, axis=1) == codes
     own = np.maximum(said.probability[np.arange(codes.size), codes], np.finfo(float).tiny)
-    one = [order[-1]] if classes.size == 2 else range(classes.size)
-    areas = [
-        np.mean([auc(said.probability[here, k], codes[here] == k) for k in one])
-        for here in (said.fold == number for number in np.unique(said.fold))
-    ]
-    area = average(areas)
+    one = [order[-1]] if classes.size == 2 else list(range(classes.size))
+    folds = [said.fold == number for number in np.unique(said.fold)]
+    area = np.mean([[auc(said.probability[here, k], codes[here] == k) for k in one] for here in folds], axis=0)
+    size = np.array([[np.sum(codes[here] == k) for k in one] for here in folds])
+    errors = auc_error(area, size, np.array([[here.sum()] for here in folds]) - size)
     return {
         "accuracy": right.mean(),
         "accuracy_se": fraction_error(float(right.mean()), right.size),
-        "auc": area.mean,
-        "auc_se": area.error,
+        "auc": area.mean(),
+        "auc_se": np.mean(np.sqrt(np.sum(errors**2, axis=0))) / len(folds),
         "log_loss": -np.mean(np.log(own)),
         "majority": np.bincount(codes).max() / codes.size,
     }

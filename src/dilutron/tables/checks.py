@@ -18,7 +18,7 @@ def checked(sheet: Sheet, of_a_fit: bool = False) -> Sheet:
     Where features are those of a fit, how missing values are filled is settled, too.
     """
     if len(sheet.X) == 0:
-        raise TableError(f"{sheet.file} has a header and no rows.")
+        raise TableError(f"{sheet.file} has a header and no rows: add a row for each sample.")
     if sheet.ids is not None and len(set(sheet.ids)) < len(sheet.ids):
         twice, _ = Counter(sheet.ids).most_common(1)[0]
         rows = [str(i) for i, name in enumerate(sheet.ids, 1) if name == twice]

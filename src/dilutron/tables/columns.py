@@ -53,14 +53,16 @@ def parts_of(file: Path, header: list[str], columns: Columns) -> Columns:
     if columns.features is None:
         features = tuple(name for name in header if name not in taken)
         if not features:
-            raise TableError(f"{file} has no column left as a feature, of {len(header)}.")
+            raise TableError(
+                f"{file} has no column left as a feature, of {len(header)}: leave out an --id or a --drop."
+            )
         if "" in features:
             raise TableError(f"{file}: column {header.index('') + 1} has no name: give it one, or --drop ''.")
         return replace(columns, features=features)
     known = set(header)
     absent = [name for name in columns.features if name not in known]
     if absent:
-        near = get_close_matches(absent[0], header, 1)
+        near = get_close_matches(absent[0], left_over(header, columns), 1)
         raise TableError(
             f"{file} lacks {len(absent)} of the {len(columns.features)} columns of the fit: {listed(absent)}"
             f"{perhaps(near)}. Add or rename them, or fit again without them (--drop)."

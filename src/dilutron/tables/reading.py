@@ -36,7 +36,7 @@ def read(path: str | os.PathLike[str], columns: Columns) -> Sheet:
         near = get_close_matches(file.name, [p.name for p in file.parent.glob("*")], 1)
         raise TableError(f"{file} does not exist{perhaps(near)}.")
     if file.stat().st_size == 0:
-        raise TableError(f"{file} is empty.")
+        raise TableError(f"{file} is empty: save or copy the table again.")
     endings = [ending.lower() for ending in file.suffixes if ending.lower() != ".gz"]
     reader = READERS.get(endings[-1] if endings else "")
     if reader is None:

@@ -101,7 +101,7 @@ def _header(file: Path, source: Any) -> tuple[list[str], str]:
             f"{file} has one column only, '{cut(''.join(header))}': separate columns by commas, tabs or semicolons."
         )
     if first is None:
-        raise TableError(f"{file} has a header and no rows.")
+        raise TableError(f"{file} has a header and no rows: add a row for each sample.")
     if second and len(first) == len(second) == len(header) + 1 and first[-1] and second[-1]:
         raise TableError(
             f"{file}: the header lacks a name for the row names, as R's write.table leaves it: put a name before its "
