@@ -162,7 +162,17 @@ def test_a_fit_to_noise_says_that_it_is_none(dilutron, tmp_path):
     code, out, _ = dilutron("fit", "noise.csv", "--label", "y", "--expect", "1", "--folds", "2", "--out", "run")
     assert code == 0
     assert "That is no better than chance: do not rely on these features." in out
-    assert "None of these is more likely than not to matter: an order in which to look, not a finding." in out
+
+
+def test_where_no_feature_can_be_named_the_list_says_so(dilutron):
+    made = ("simulate", "--rows", "30", "--features", "200", "--matter", "20", "--patterns", "equicorrelated")
+    assert dilutron(*made, "--out", "toy.csv")[0] == 0
+    options = ("--label", "class", "--id", "sample", "--folds", "0", "--out", "run")
+    code, out, _ = dilutron("fit", "toy.csv", *options)
+    assert code == 0
+    assert "None of these is more likely than not to matter: an order in which to look, not a finding.\n" in out
+    with open("run/features.csv", newline="") as file:
+        assert max(float(row["inclusion"]) for row in csv.DictReader(file)) < 0.5
 
 
 def test_methods_in_a_table(toy):
