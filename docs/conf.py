@@ -50,6 +50,9 @@ html_theme_options = {
 html_sidebars = {"**": []}  # every page is at the top: there is nothing below it to list
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 
 
 def without_aliases(app, what, name, obj, skip, options):
