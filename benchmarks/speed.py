@@ -80,7 +80,7 @@ def one_iteration(n_patterns: int, n_weights: int) -> tuple[Callable[[], object]
         Block(slice(0, n_weights), SpikeSlab(rho)),
         Block(slice(n_weights, n_weights + n_patterns), RobustProbit(ETA, beta=rho)),
     )
-    state = init(blocks, gaussian, pace.damping)
+    state = init(blocks, gaussian, pace)
     for _ in range(6):
         state = step(state, gaussian, pace)
     return partial(step, state, gaussian, pace), design

@@ -1,10 +1,24 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dilutron import Normal, Probit, SpikeSlab, Status, Theta, ThetaMixture
-from dilutron.ep import Pace, flat_sites, init, log_evidence, match, prior_scale, step, tilt, visit
+from dilutron import Normal, Probit, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture
+from dilutron.ep import (
+    Pace,
+    all_copies,
+    flat_sites,
+    init,
+    log_evidence,
+    match,
+    mismatches,
+    prior_scale,
+    step,
+    tilt,
+    visit,
+)
 from dilutron.gaussian import Marginals, Primal, Sites, choose
-from dilutron.ladder import settle
+from dilutron.ladder import Rung, settle
 from dilutron.priors import Gaussians, Tilted
 from tests.problems import dense_gaussian, pair_of_blocks, random_sites, teacher_problem
 
@@ -108,14 +122,14 @@ def test_an_improper_start_falls_back_to_the_flat_one():
     gaussian = choose(problem.signed())
     blocks = pair_of_blocks(SpikeSlab(0.25), Theta(), gaussian.shape)
     improper = Sites(np.full(30, -5.0), np.zeros(30))
-    state = init(blocks, gaussian, 0.5, improper)
+    state = init(blocks, gaussian, Pace(), improper)
     np.testing.assert_array_equal(state.here.sites.precision, flat_sites(blocks).precision)
 
 
 def test_a_failed_factorisation_is_counted_and_retreated_from():
     problem, _ = teacher_problem(10, 2.0)
     gaussian = choose(problem.signed())
-    state = init(pair_of_blocks(Normal(1.0), Probit(1.0), gaussian.shape), gaussian, 0.5)
+    state = init(pair_of_blocks(Normal(1.0), Probit(1.0), gaussian.shape), gaussian, Pace())
     bad = state._replace(proposal=Sites(np.full(30, -5.0), np.zeros(30)))
     after = step(bad, gaussian, Pace())
     assert after.failures == 1
@@ -125,3 +139,43 @@ def test_a_failed_factorisation_is_counted_and_retreated_from():
         after = step(after, gaussian, Pace())
     assert after.error < 1e-8
     assert after.failures >= 1
+
+
+def wide_problem(seed=0):
+    problem, _ = teacher_problem(n_weights=120, alpha=0.4, eta=0.95, seed=seed)
+    gaussian = choose(problem.signed())
+    return gaussian, pair_of_blocks(SpikeSlab(0.1), RobustProbit(0.95, beta=1.0), gaussian.shape)
+
+
+def test_means_moved_alone_agree_and_leave_precisions_and_evidence_of_that_gaussian():
+    """Cheap moves between two factorisations: the Gaussian that they end at is that of their own sites."""
+    gaussian, blocks = wide_problem()
+    plain, moved = (init(blocks, gaussian, Pace(means=limit)).here for limit in (0, 30))
+    scale = prior_scale(blocks, gaussian)
+    before, after = (mismatches(here.tilted, here.marginals, scale).max(axis=1) for here in (plain, moved))
+    assert after[0] < 0.1 * before[1] < before[0]
+    np.testing.assert_array_equal(moved.sites.precision, plain.sites.precision)
+    again = gaussian.marginals(moved.sites)
+    np.testing.assert_allclose(moved.marginals.mean, again.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(moved.marginals.log_z, again.log_z, rtol=1e-12)
+
+
+def test_moving_means_alone_keeps_the_fixed_point_and_spares_factorisations():
+    rests = []
+    for limit in (0, 8):
+        gaussian, blocks = wide_problem(seed=1)
+        rung = Rung("means", Pace(means=limit), (), 80)
+        rests.append(settle(gaussian, blocks, tol=1e-9, max_iter=500, ladder=(rung,)))
+        assert rests[-1].status is Status.CONVERGED
+    for without, with_them in zip(rests[0].state.here.tilted, rests[1].state.here.tilted, strict=True):
+        np.testing.assert_allclose(without, with_them, rtol=1e-6, atol=1e-8)
+    assert len(rests[1].trace) < len(rests[0].trace)
+
+
+def test_means_of_labels_that_count_twice_are_moved_as_those_of_repeated_rows():
+    gaussian, blocks = wide_problem(seed=2)
+    twice = (blocks[0], blocks[1]._replace(prior=replace(blocks[1].prior, copies=2.0)))
+    here = init(twice, gaussian, Pace(means=10)).here
+    again = gaussian.marginals(all_copies(here.sites, twice))
+    np.testing.assert_allclose(here.marginals.mean, again.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(here.marginals.log_z, again.log_z, rtol=1e-12)

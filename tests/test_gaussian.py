@@ -46,6 +46,21 @@ def test_log_z_is_the_integral_over_the_weights():
         np.testing.assert_allclose(backend(design).marginals(sites).log_z, integral, rtol=1e-9, atol=1e-10)
 
 
+def test_more_weights_without_precision_than_labels_are_improper_and_cost_no_work(monkeypatch):
+    design = np.random.default_rng(0).standard_normal((4, 9))
+    sites = Sites(np.concatenate([np.full(5, -1e-9), np.ones(4), np.full(4, 1e9)]), np.zeros(13))
+    assert np.linalg.eigvalsh(np.diag(sites.precision[:9]) + 1e9 * design.T @ design).min() < 0.0
+    monkeypatch.setattr(Dual, "_half", None)
+    with pytest.raises(NotPositive, match="more weights than labels"):
+        Dual(design).marginals(sites)
+
+
+def test_wide_covariances_share_the_design():
+    design = np.random.default_rng(0).standard_normal((4, 9))
+    sites = Sites(np.ones(13), np.zeros(13))
+    assert Dual(design).covariance(sites).design is design
+
+
 def test_all_weights_loose():
     """Every weight at or below zero, held by the labels alone: nothing typical is left to borrow from."""
     rng = np.random.default_rng(4)

@@ -14,7 +14,7 @@ BAD_OPTIONS = {
     "max_iter": ({"max_iter": 0}, "max_iter must be a whole number, at least 1"),
     "damping": ({"damping": 1.0}, "damping is the weight of the old value"),
     "negative damping": ({"damping": -0.1}, "damping is the weight of the old value"),
-    "learning": ({"learning": "magic"}, r"learning must be one of \('em', 'gradient'\), got 'magic'"),
+    "learning": ({"learning": "magic"}, r"learning must be one of \('em', 'gradient', 'along'\), got 'magic'"),
     "scheme": ({"scheme": "other"}, r"scheme must be one of \('natural', 'paper'\), got 'other'"),
     "learn as a word": ({"learn": "rho"}, r"learn must be a tuple of names, for example \('rho',\)"),
 }

@@ -340,7 +340,9 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
 
     def _review(self, X: Vector, y: Any, heard: Any) -> None:
         """Probabilities of wrong labels, and what the model would rather have."""
-        proba, codes = self._of_classes(self._of_each(X)), self._codes(y)
+        told = len(self.fits_) == 1 and np.all(heard)  # of two classes, by the fit: nothing is to be predicted
+        proba = np.full((len(X), 2), 0.5) if told else self._of_classes(self._of_each(X))
+        codes = self._codes(y)
         flips = np.array([fit.flip for fit in self.fits_])
         self.label_error_proba_ = label_errors(proba, codes, flips, heard)
         self._given, self._preferred = np.asarray(y), self.classes_[runners_up(proba, codes)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dilutron.gaussian import Gaussian, Marginals, NotPositive, Sites
-from dilutron.loop import Memory
+from dilutron.loop import Memory, iterate
 from dilutron.priors import Gaussians, Prior, Tilted
 from dilutron.special import Vector
 
 COLLAPSE = 1e-4  # below this share of the prior's power the weights have fallen into the trap w = 0
 MARGIN = 1e-12  # cavity precisions below this share of the marginal's are rounding noise around zero
+ENOUGH = 0.1  # mismatch of the means, in units of the variances', at which moving them alone has done its work
+HEED = 0.1  # mismatch below which a visit has something to teach
 RETREATS = 12  # halvings of one step before the run gives up
 
 
@@ -43,6 +47,7 @@ class Block(NamedTuple):
 
 
 Blocks = tuple[Block, ...]
+Teach = Callable[[Blocks, Gaussians], tuple[Blocks, float]]  # better priors, and how far from the old, as an error
 
 
 class Visit(NamedTuple):
@@ -72,11 +77,12 @@ class EPState(NamedTuple):
     retreats: int = 0
     failures: int = 0
     invalid: int = 0
+    drift: float = 0.0
 
     @property
     def error(self) -> float:
-        """The undamped moment mismatch."""
-        return self.here.mismatch
+        """The undamped moment mismatch, or what parameters that are learned along still change."""
+        return max(self.here.mismatch, self.drift)
 
     @property
     def failed(self) -> bool:
@@ -100,11 +106,31 @@ def fallen(weights: Gaussians, blocks: Blocks) -> bool:
 
 
 class Pace(NamedTuple):
-    """How boldly to step: `damping` is the weight of the old value; below a mismatch, accelerate over a history."""
+    """How boldly to step: `damping` is the weight of the old value; below a mismatch, accelerate over a history.
+
+    After each factorisation the means may be moved up to `means` times at the precisions as they are.
+    """
 
     damping: float = 0.5
     accelerate_below: float = 1.0
     history: int = 10
+    means: int = 0
+
+
+MEANS = Pace(0.3, np.inf, 8)  # of moving them
+
+
+class Means(NamedTuple):
+    """A visit whose precisions, and so its variances, stay as they are while its means come to agree."""
+
+    here: Visit
+    memory: Memory
+    error: float  # the largest mismatch of a mean
+
+    @property
+    def failed(self) -> bool:
+        """True where a cavity has become invalid."""
+        return self.here.invalid > 0
 
 
 def cavity_of(marginals: Marginals, sites: Sites, blocks: Blocks) -> tuple[Gaussians, NDArray[np.bool_]]:
@@ -199,29 +225,63 @@ def prior_scale(blocks: Blocks, gaussian: Gaussian) -> Vector:
     return np.asarray(np.sqrt(np.concatenate([var, gaussian.field_var(var)])))
 
 
-def init(blocks: Blocks, gaussian: Gaussian, damping: float, start: Sites | None = None) -> EPState:
+def init(blocks: Blocks, gaussian: Gaussian, pace: Pace, start: Sites | None = None) -> EPState:
     """Begin at `start`, or flat."""
     scale, sites, failures = prior_scale(blocks, gaussian), start or flat_sites(blocks), 0
     with np.errstate(all="ignore"):
         try:
-            here = visit(sites, gaussian.marginals(all_copies(sites, blocks)), blocks, scale)
+            here = _visited(sites, gaussian, blocks, scale, pace)
         except NotPositive:  # a warm start may be improper under other priors: begin flat instead
             sites, failures = flat_sites(blocks), 1
-            here = visit(sites, gaussian.marginals(all_copies(sites, blocks)), blocks, scale)
-    state = EPState(here, blocks, scale, _damped(here, damping), damping)
+            here = _visited(sites, gaussian, blocks, scale, pace)
+    state = EPState(here, blocks, scale, _damped(here, pace.damping), pace.damping)
     return state._replace(failures=failures, invalid=here.invalid)
 
 
-def step(state: EPState, gaussian: Gaussian, pace: Pace) -> EPState:
-    """One factorisation: visit the proposal and make the next one, or retreat from it."""
+def _visited(sites: Sites, gaussian: Gaussian, blocks: Blocks, scale: Vector, pace: Pace) -> Visit:
+    """One factorisation, and as many moves of the means alone as bring them well below the variances' mismatch."""
+    here = visit(sites, gaussian.marginals(all_copies(sites, blocks)), blocks, scale)
+    if pace.means == 0 or here.marginals.means_at is None:
+        return here
+    of_means, of_variances = mismatches(here.tilted, here.marginals, scale).max(axis=1)
+    move = partial(_mean_step, blocks=blocks, scale=scale)
+    start, tol = Means(here, Memory(), of_means), ENOUGH * float(of_variances)
+    return iterate(move, start, tol=tol, max_iter=pace.means).best.here
+
+
+def _mean_step(state: Means, blocks: Blocks, scale: Vector) -> Means:
+    """The shifts that would give the marginals the tilted means, were the cavities to stay; accelerated."""
+    (precision, shift), (mean, var, log_z, means_at) = state.here.sites, state.here.marginals
+    assert means_at is not None  # of a backend that has none no step is asked
+    memory = state.memory.seen(shift, (state.here.tilted.mean - mean) / var, MEANS.history)
+    if len(memory.points) > 2:
+        shift = memory.extrapolated(np.sqrt(var), 1.0 - MEANS.damping)
+    else:
+        shift = shift + (1.0 - MEANS.damping) * memory.residuals[-1]
+    sites, was = Sites(precision, shift), all_copies(state.here.sites, blocks).shift @ mean
+    together = all_copies(sites, blocks).shift
+    mean = means_at(together)
+    marginals = Marginals(mean, var, log_z + 0.5 * float(together @ mean - was), means_at)
+    here = visit(sites, marginals, blocks, scale)
+    return Means(here, memory, float(mismatches(here.tilted, marginals, scale)[0].max()))
+
+
+def step(state: EPState, gaussian: Gaussian, pace: Pace, teach: Teach | None = None) -> EPState:
+    """One factorisation: visit the proposal and make the next one, or retreat from it.
+
+    Where there is a `teach`, the priors learn from every visit that is not far from rest.
+    """
     with np.errstate(all="ignore"):  # invalid values are looked for and counted, not warned about
         try:
-            marginals = gaussian.marginals(all_copies(state.proposal, state.blocks))
-            here = visit(state.proposal, marginals, state.blocks, state.scale)
+            here = _visited(state.proposal, gaussian, state.blocks, state.scale, pace)
         except NotPositive:
             return _retreat(state)
         if state.accelerated and here.invalid > state.here.invalid:  # a jump too far; a damped step may yet be good
             return _retreat(state)
+        blocks, drift = state.blocks, 0.0
+        if teach is not None and here.mismatch < HEED:
+            blocks, drift = teach(blocks, here.cavity)
+        state = state._replace(blocks=blocks, drift=drift)
         return _advance(state, here, pace)
 
 
@@ -280,6 +340,7 @@ def log_evidence(visit: Visit) -> float:
     log Z of the Gaussian with its sites, plus for every variable the tilted normaliser less that of cavity times
     site. The printed forms (B1), (B2) are minus infinity at zero temperature: see the ledger.
     """
-    (mean, var, log_z), cavity = visit.marginals, visit.cavity
+    mean, var, log_z, _ = visit.marginals
+    cavity = visit.cavity
     replaced = 0.5 * (np.log(var / np.abs(cavity.var)) + mean**2 / var - cavity.mean**2 / cavity.var)
     return float(log_z + np.sum(visit.multiplicity * (visit.tilted.log_z - replaced)))  # Eq. (B1)

@@ -20,6 +20,7 @@ from dilutron.special import Vector
 STRIP = 2048  # columns that `Dual` works on at a time
 LOOSE = 1e-4  # weight precisions below this share of the typical one are not safe to divide by
 LARGE = 1e12  # the largest entries that have squares, and sums of them, in single precision
+QUIET = 1e-4  # the same below which a label hardly changes its field's variance
 LOUD = 1e3  # precision of a label, in units of its field's before the data, beyond which single precision fails
 
 
@@ -31,19 +32,28 @@ class Sites(NamedTuple):
 
 
 class Marginals(NamedTuple):
-    """Means and variances of Q for every weight and every label, Eqs. (19) and (20), and its log normaliser."""
+    """Means and variances of Q for every weight and every label, Eqs. (19) and (20), and its log normaliser.
+
+    `means_at` gives the means for other shifts at the same precisions, where that costs little beside the variances.
+    """
 
     mean: Vector
     var: Vector
     log_z: float
+    means_at: Callable[[Vector], Vector] | None = None
 
 
 class Covariance(NamedTuple):
-    """Covariance of the weights as diag(base) + root' diag(sign) root, so that wide problems need no N x N array."""
+    """Covariance of the weights as diag(base) + root' diag(sign) root, so that wide problems need no N x N array.
+
+    Where there is a `design`, less P'P with P = half design diag(base): many posteriors of one problem share it.
+    """
 
     base: Vector
     root: Vector
     sign: Vector
+    half: Vector | None = None
+    design: Vector | None = None
 
     @classmethod
     def diagonal(cls, var: Vector) -> Self:
@@ -53,11 +63,22 @@ class Covariance(NamedTuple):
     def along(self, rows: Vector) -> Vector:
         """Variance of rows @ w, one value per row of `rows`, shape (n, N)."""
         var = rows**2 @ self.base + (rows @ self.root.T) ** 2 @ self.sign
+        if self.half is not None and self.design is not None:
+            var -= np.sum(((rows * self.base) @ self.design.T @ self.half.T) ** 2, axis=1)
         return np.maximum(var, np.finfo(np.float64).tiny)  # a row of zeros, or rounding, must not give a negative one
+
+    def alone(self) -> Self:
+        """The same with all of it in `root`, shape (M, N) or more: to be kept apart from the design."""
+        if self.half is None or self.design is None:
+            return self
+        root = np.concatenate([self.half @ (self.design * self.base), self.root])
+        sign = np.concatenate([-np.ones(len(self.half)), self.sign])
+        return self._replace(root=root, sign=sign, half=None, design=None)
 
     def dense(self) -> Vector:
         """The N x N matrix."""
-        return np.asarray(np.diag(self.base) + (self.root.T * self.sign) @ self.root)
+        base, root, sign = self.alone()[:3]
+        return np.asarray(np.diag(base) + (root.T * sign) @ root)
 
 
 class NotPositive(ArithmeticError):
@@ -148,63 +169,72 @@ class Dual(Designed):
     """
 
     def __init__(self, design: Vector) -> None:
-        self.design = self._columns = design
+        self.design = design
         self.shape = design.shape
-        self._work = np.empty(design.shape[0] * min(STRIP, design.shape[1]))
+        self._columns: NDArray[Any] = design
 
     def marginals(self, sites: Sites) -> Marginals:
         """See `Gaussian`."""
         n_weights = self.shape[1]
-        shift_w, shift_y = sites.shift[:n_weights], sites.shift[n_weights:]
         safe, loose, borrowed = _borrow(sites.precision, n_weights)
         weight, label = safe[:n_weights], safe[n_weights:]
         prior, half, log_det = self._half(weight, label)
-        solve = half.T @ half  # (K + T^-1)^-1
-        field = self.design @ (shift_w / weight)
-        pull = shift_y - solve @ (field + prior @ shift_y)
-        mean = np.concatenate([(shift_w + pull @ self.design) / weight, field + prior @ pull])
-        used = np.empty(n_weights)
-        for strip in self._strips():
-            scaled = self._scaled(strip, weight).T
-            columns = self._products()[1](1.0, half, scaled, side=1, lower=1, trans_a=1, overwrite_b=1).T
-            used[strip] = np.einsum("ij,ij->j", columns, columns)
-        var_w = (1.0 - used) / weight
-        var = np.concatenate([var_w, _label_var(prior, half, label)])
         log_det += np.log(weight).sum()
+        var = np.concatenate([self._weight_var(weight, half), _label_var(prior, half, label)])
+        spread, inverse = np.zeros((var.size, 0)), np.zeros((0, 0))
         if loose.size:
-            spread, inverse, log_det_small = self._repaid(weight, prior, solve, loose, borrowed)
+            spread, inverse, log_det_small = self._repaid(weight, prior, half, loose, borrowed)
             log_det += log_det_small + np.log(borrowed).sum()
-            mean += spread @ (inverse @ mean[loose])
             var += np.einsum("ij,ij->i", spread, spread)
-        log_z = 0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + sites.shift @ mean)
         if not np.all(var > 0.0):
             raise NotPositive("a marginal variance is not positive")
-        return Marginals(mean, var, log_z)
+
+        def means_at(shift: Vector) -> Vector:
+            shift_w, shift_y = shift[:n_weights], shift[n_weights:]
+            field = self.design @ (shift_w / weight)
+            pull = shift_y - half.T @ (half @ (field + prior @ shift_y))
+            mean = np.concatenate([(shift_w + pull @ self.design) / weight, field + prior @ pull])
+            return np.asarray(mean + spread @ (inverse @ mean[loose]) if loose.size else mean)
+
+        mean = means_at(sites.shift)
+        log_z = 0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + sites.shift @ mean)
+        return Marginals(mean, var, log_z, means_at)
 
     def covariance(self, sites: Sites) -> Covariance:
         """See `Gaussian`."""
-        n_labels, n_weights = self.shape
+        n_weights = self.shape[1]
         safe, loose, borrowed = _borrow(sites.precision, n_weights)
         weight, label = safe[:n_weights], safe[n_weights:]
         prior, half, _ = self._half(weight, label)
-        root, sign = half @ (self.design / weight), -np.ones(n_labels)
+        root = np.zeros((0, n_weights))
         if loose.size:
-            spread, _, _ = self._repaid(weight, prior, half.T @ half, loose, borrowed)
-            root = np.concatenate([root, spread[:n_weights].T])
-            sign = np.concatenate([sign, np.ones(loose.size)])
-        return Covariance(1.0 / weight, root, sign)
+            root = self._repaid(weight, prior, half, loose, borrowed)[0][:n_weights].T
+        return Covariance(1.0 / weight, root, np.ones(len(root)), half, self.design)
 
     def _half(self, weight: Vector, label: Vector) -> tuple[Vector, Vector, float]:
         """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
-        prior = np.zeros((self.shape[0], self.shape[0]), order="F")
+        square, work = self._products()[0], self._workspace()
+        prior = np.zeros((self.shape[0], self.shape[0]), work.dtype, order="F")
         for strip in self._strips():
-            prior += self._products()[0](1.0, self._scaled(strip, weight).T, trans=1, lower=1)
+            columns = self._scaled(strip, weight, work).T
+            prior = square(1.0, columns, beta=1.0, c=prior, trans=1, lower=1, overwrite_c=1)
+        prior = prior.astype(np.float64, copy=False)
         prior += np.tril(prior, -1).T
         root = np.sqrt(label)
         matrix = prior * root * root[:, None]
         matrix[np.diag_indices_from(matrix)] += 1.0
         inverse, log_det = inverse_cholesky(np.asfortranarray(matrix))
         return prior, inverse * root, log_det
+
+    def _weight_var(self, weight: Vector, half: Vector) -> Vector:
+        """Variances of the weights, before loans are given back."""
+        triangular, work = self._products()[1], self._workspace()
+        half, used = np.asfortranarray(half, dtype=work.dtype), np.empty(weight.size)
+        for strip in self._strips():
+            scaled = self._scaled(strip, weight, work).T
+            columns = triangular(1.0, half, scaled, side=1, lower=1, trans_a=1, overwrite_b=1).T
+            used[strip] = np.einsum("ij,ij->j", columns, columns)
+        return (1.0 - used) / weight
 
     def _products(self) -> tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]:
         """A matrix times its transpose, and a triangular one times another."""
@@ -215,15 +245,19 @@ class Dual(Designed):
         n_weights = self.shape[1]
         return [slice(first, min(first + STRIP, n_weights)) for first in range(0, n_weights, STRIP)]
 
-    def _scaled(self, strip: slice, weight: Vector) -> Vector:
+    def _workspace(self) -> NDArray[Any]:
+        """For one strip, as exact as the columns."""
+        return np.empty(self.shape[0] * min(STRIP, self.shape[1]), self._columns.dtype)
+
+    def _scaled(self, strip: slice, weight: Vector, work: NDArray[Any]) -> NDArray[Any]:
         """The columns of a strip over the square roots of their precisions, in the workspace."""
         shape = self.shape[0], strip.stop - strip.start
-        columns = self._work[: shape[0] * shape[1]].reshape(shape)
+        columns = work[: shape[0] * shape[1]].reshape(shape)
         factor = (1.0 / np.sqrt(weight[strip])).astype(columns.dtype)
         return np.asarray(np.multiply(self._columns[:, strip], factor, out=columns))
 
     def _repaid(
-        self, weight: Vector, prior: Vector, solve: Vector, loose: NDArray[np.intp], borrowed: Vector
+        self, weight: Vector, prior: Vector, half: Vector, loose: NDArray[np.intp], borrowed: Vector
     ) -> tuple[Vector, Vector, float]:
         """The spread S, shape (N + M, loose), by which the covariance grows to C + S S' when the loans are given back.
 
@@ -236,7 +270,7 @@ class Dual(Designed):
         columns = self.design[:, weights] / weight[weights]
         field = np.empty((n_labels, loose.size))
         field[:, of_weight], field[:, ~of_weight] = columns, prior[:, labels]
-        pull = -solve @ field
+        pull = -half.T @ (half @ field)
         pull[labels, np.flatnonzero(~of_weight)] += 1.0
         unit = np.eye(loose.size)[of_weight]
         held = np.empty((loose.size, loose.size))
@@ -245,7 +279,7 @@ class Dual(Designed):
         inverse, log_det = inverse_cholesky(np.diag(1.0 / borrowed) - held)
         pull, right = pull @ inverse.T, inverse.T[of_weight]
         spread = np.empty((n_weights + n_labels, loose.size))  # filled in place: for many loose weights it is large
-        np.matmul(self.design.T, pull, out=spread[:n_weights])
+        spread[:n_weights] = (pull.T @ self.design).T  # for one or two columns much quicker than design.T @ pull
         spread[weights] += right
         spread[:n_weights] /= weight[:, None]
         spread[n_weights:] = columns @ right + prior @ pull
@@ -262,7 +296,7 @@ class Single(Dual):
     def __init__(self, design: Vector) -> None:
         super().__init__(design)
         self._exact = Dual(design)
-        self._columns, self._work = design.astype(np.float32), np.empty_like(self._work, dtype=np.float32)
+        self._columns = design.astype(np.float32)
 
     def _products(self) -> tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]:
         return ssyrk, strmm
@@ -345,22 +379,24 @@ def weighted_square(design: Vector, label: Vector, rows: Vector | None = None, s
 
 def _borrow(precision: Vector, n_weights: int) -> tuple[Vector, NDArray[np.intp], Vector]:
     """Safe precisions, the loose variables' positions, and what each borrowed."""
-    weight = precision[:n_weights]
+    weight, label = precision[:n_weights], precision[n_weights:]
+    if np.sum(weight <= 0.0) > np.sum(label > 0.0):  # seen before any work is done: labels hold one direction each
+        raise NotPositive("the Gaussian is improper: more weights than labels could hold have no precision")
     positive = weight[weight > 0.0]
     typical = np.median(positive) if positive.size else 1.0
-    safe = np.concatenate([np.where(weight < LOOSE * typical, typical, weight), np.maximum(precision[n_weights:], 0.0)])
+    safe = np.concatenate([np.where(weight < LOOSE * typical, typical, weight), np.maximum(label, 0.0)])
     loose = np.flatnonzero(safe > precision)
     return safe, loose, safe[loose] - precision[loose]
 
 
 def _label_var(prior: Vector, half: Vector, label: Vector) -> Vector:
-    """Variances of the labels: K - K H'H K, or (1 - B^-1) / label where the data speak louder than the prior."""
+    """Variances of the labels: (1 - B^-1) / label with B = I + K label, or K - K H'H K where a label says nothing."""
     before = np.diag(prior)
-    reduced = half @ prior
-    var = np.asarray(before - np.einsum("ij,ij->j", reduced, reduced))
-    loud = label * before > 1.0  # there the first form cancels
-    used = np.einsum("ij,ij->j", half, half)[loud] / label[loud]
-    var[loud] = (1.0 - used) / label[loud]
+    quiet = label * before < QUIET  # there the first form cancels
+    with np.errstate(divide="ignore", invalid="ignore"):
+        var = np.asarray((1.0 - np.einsum("ij,ij->j", half, half) / label) / label)
+    reduced = half @ prior[:, quiet]
+    var[quiet] = before[quiet] - np.einsum("ij,ij->j", reduced, reduced)
     return var
 
 

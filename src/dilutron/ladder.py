@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dilutron.ep import Blocks, EPState, Pace, Visit, collapsed, init, prior_scale, step
+from dilutron.ep import Blocks, EPState, Pace, Teach, Visit, collapsed, init, prior_scale, step
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.loop import Memory, Status, iterate
 
@@ -42,7 +42,7 @@ LADDER = (
     Rung("proper", Pace(), (), 80, proper=True),
 )
 # Where EP would swing and iterations are dear: runs that converge have hardly ever waited so long.
-PROPER = (Rung("proper", Pace(), (), 25, proper=True), Rung("proper, steady", Pace(0.8, 0.1), (), 80, proper=True))
+PROPER = (Rung("proper", Pace(means=8), (), 15, proper=True),)
 
 
 class Mark(NamedTuple):
@@ -100,15 +100,16 @@ def settle(
     ladder: tuple[Rung, ...] = LADDER,
     start: Sites | None = None,
     callback: Callback | None = None,
+    teach: Teach | None = None,
 ) -> Settled:
-    """Run EP at fixed priors, rung by rung, until one converges; the best of them where none does."""
-    best = tried = _follow(ladder[0], gaussian, blocks, tol, max_iter, start, callback)
+    """Run EP rung by rung until one converges; the best of them where none does. Priors are fixed, or taught along."""
+    best = tried = _follow(ladder[0], gaussian, blocks, tol, max_iter, start, callback, teach)
     for rung in ladder[1:]:
         if tried.status in ENDED or len(tried.trace) >= max_iter:
             break
         budget = max_iter - len(tried.trace)
         warm = start if rung.proper else None  # what EP swings around, proper labels may rest at
-        tried = _follow(rung, gaussian, blocks, tol, budget, warm, callback).after(tried)
+        tried = _follow(rung, gaussian, blocks, tol, budget, warm, callback, teach).after(tried)
         best = tried if tried.status in ENDED or _closer(tried, best) else best
     return best._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
 
@@ -121,6 +122,7 @@ def _follow(
     budget: int,
     start: Sites | None,
     callback: Callback | None,
+    teach: Teach | None,
 ) -> Settled:
     """One rung: through its temperatures, each started where the last one ended, then at the true one."""
     way, left = None, budget
@@ -133,7 +135,7 @@ def _follow(
         if way.status is Status.STOPPED or left <= 1:
             last = _attempt(rung.name, rung, gaussian, blocks, tol, 1, start, None).after(way)
             return last._replace(status=way.status if way.status is Status.STOPPED else last.status)
-    return _attempt(rung.name, rung, gaussian, blocks, tol, left, start, callback).after(way)
+    return _attempt(rung.name, rung, gaussian, blocks, tol, left, start, callback, teach).after(way)
 
 
 def _attempt(
@@ -145,12 +147,13 @@ def _attempt(
     limit: int,
     start: Sites | None,
     callback: Callback | None,
+    teach: Teach | None = None,
 ) -> Settled:
     """One run of EP at one temperature."""
     if rung.proper:
         blocks = (*blocks[:-1], blocks[-1]._replace(proper=True))
-    state = init(blocks, gaussian, rung.pace.damping, start)
-    advance = partial(step, gaussian=gaussian, pace=rung.pace)
+    state = init(blocks, gaussian, rung.pace, start)
+    advance = partial(step, gaussian=gaussian, pace=rung.pace, teach=teach)
     run = iterate(
         advance, state, tol=tol, max_iter=limit, patience=rung.patience, keep=_without_memory, callback=callback
     )

@@ -25,6 +25,7 @@ PATH_TOL = 1e-2  # the same on the path: the evidence is stationary, so its erro
 PATH_RATIO = 3.0  # each expected size on the path is this many times sparser than the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
+M_STEPS = 30  # at the same cavities
 THOROUGH = 3  # rungs for the points that matter: direct, late, annealed
 HALVINGS = 4  # times that a bad M-step is tried again
 SLACK = 0.01  # nats that an accelerated step may lose to the E-step's tolerance
@@ -99,6 +100,15 @@ def improved(blocks: Blocks, cavity: Gaussians, names: frozenset[str], improve: 
     return tuple(new)
 
 
+def taught(blocks: Blocks, cavity: Gaussians, names: frozenset[str], tol: float) -> tuple[Blocks, float]:
+    """The best values for these cavities, and how far they are in units of what they need not be moved for."""
+    new = blocks
+    for _ in range(M_STEPS):
+        new = improved(new, cavity, names, em)
+    far = drift(blocks, new, names) / tol
+    return (new, far) if far > 1.0 else (blocks, 0.0)
+
+
 def drift(old: Blocks, new: Blocks, names: frozenset[str]) -> float:
     """The largest relative change of a named parameter."""
     change = 0.0
@@ -162,7 +172,7 @@ def learn(
     The sequence of M-steps is Anderson accelerated; an accelerated step that lowers the evidence is taken back.
     `rest(blocks, tol=, max_iter=, ladder=, start=)` is `ladder.settle` with its other arguments given.
     """
-    quick = partial(rest, ladder=(ladder[0]._replace(patience=PATIENCE),))
+    quick = partial(rest, ladder=(ladder[0]._replace(patience=min(ladder[0].patience, PATIENCE)),))
     thorough = partial(rest, ladder=ladder[:THOROUGH])
     blocks = ready(blocks, names)
     before: Settled | None = None

@@ -18,7 +18,7 @@ from dilutron.wishes import TRIAL_TOL, Table, Wish, density_of, known, solved_at
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
 SPREAD = np.log(4.0)  # standard deviation of that belief in the log of the size
-FAR = 3.0  # of these from the typical size the path begins, where that is less than half of all features
+FAR = 2.0  # of these from the typical size the path begins, where that is less than half of all features
 # Weight of a label that was left out. Few labels decide between two sizes, and by chance. A compromise: on correlated
 # columns less is better calibrated, on independent ones more (python -m benchmarks trust).
 TRUST = 0.2
@@ -87,15 +87,23 @@ def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterio
 
 
 def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> tuple[float, Posterior]:
-    """Where beta is learned: how much harder labels the evidence likes best, if it likes them much better than soft."""
+    """Where beta is learned: how much harder labels the evidence likes best, if it likes them much better than soft.
+
+    A step is tried only where it would be worth it if the slope of the evidence were to fall to nothing along it.
+    """
     factor, best = 1.0, posterior
-    while "beta" in wish.learn and at_rest(best, wish.tol):
+    while "beta" in wish.learn and at_rest(best, wish.tol) and 0.5 * _rise(best) * np.log(HARDER) > WORTH:
         harder = solve_at(best.weights.rho, best, harder=HARDER * factor, trial=True)
         gain = known(harder.log_evidence) - known(best.log_evidence)
         if not gain > WORTH or not at_rest(harder, max(wish.tol, TRIAL_TOL)):
             break
         factor, best = HARDER * factor, harder
     return (factor, best) if known(best.log_evidence) > known(posterior.log_evidence) + STRONG else (1.0, posterior)
+
+
+def _rise(posterior: Posterior) -> float:
+    """Of the log evidence with the log of beta."""
+    return float(posterior.labels.beta * posterior.slopes.get("beta", np.inf))
 
 
 def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float]) -> Path:

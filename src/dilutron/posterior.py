@@ -67,6 +67,8 @@ class Posterior:
         Estimate of log P(labels | priors).
     left_out : array of shape (M,) or None
         Log probability of each label given all others, from its cavity.
+    slopes : dict of str to float
+        How the log evidence changes with each parameter of the priors that is one number; of EP.
     status : Status
     mismatch : float
         Largest undamped violation of moment matching at the end (for EP).
@@ -107,6 +109,7 @@ class Posterior:
     invalid: int = 0
     sites: Sites | None = None
     left_out: Vector | None = None
+    slopes: dict[str, float] = field(default_factory=dict)
     source: Callable[[], Covariance] = field(default=_absent, repr=False)
 
     @property
@@ -202,7 +205,8 @@ class Posterior:
         if self.sites is not None:
             arrays |= {"site_precision": self.sites.precision, "site_shift": self.sites.shift}
         if covariance and self.source is not _absent:
-            arrays |= {f"covariance_{name}": part for name, part in self.covariance()._asdict().items()}
+            parts = self.covariance()._asdict().items()
+            arrays |= {f"covariance_{name}": part for name, part in parts if part is not None}
         facts: dict[str, Any] = {"format": FORMAT, "dilutron": __version__}
         for name in (
             "method",
@@ -216,6 +220,7 @@ class Posterior:
         ):
             facts[name] = _to_json(getattr(self, name))
         facts |= {"status": self.status.value, "names": list(self.names)}
+        facts["slopes"] = {name: _to_json(slope) for name, slope in self.slopes.items()}
         facts["trace"] = [[mark.stage, _to_json(mark.error)] for mark in self.trace]
         facts["path"] = [[p.size, _to_json(p.log_evidence), p.status.value] for p in self.path]
         for role in ("weights", "labels"):
@@ -233,7 +238,7 @@ class Posterior:
         _check_shapes(arrays, len(facts["names"]))
         source = _absent
         if "covariance_base" in arrays:
-            stored = Covariance(*(arrays[f"covariance_{name}"] for name in Covariance._fields))
+            stored = Covariance(*(arrays.get(f"covariance_{name}") for name in Covariance._fields))  # type: ignore[arg-type]
             source = lambda: stored  # noqa: E731
         sites = Sites(arrays["site_precision"], arrays["site_shift"]) if "site_shift" in arrays else None
         return cls(
@@ -259,6 +264,7 @@ class Posterior:
             invalid=int(facts["invalid"]),
             sites=sites,
             left_out=arrays.get("left_out"),
+            slopes={str(name): float(slope) for name, slope in facts.get("slopes", {}).items()},
             source=source,
         )
 
@@ -286,6 +292,9 @@ def _check_shapes(arrays: dict[str, Any], n_weights: int) -> None:
         base, sign = arrays["covariance_base"], arrays["covariance_sign"]
         wanted |= {"covariance_base": (base.size,), "covariance_sign": (sign.size,)}
         wanted["covariance_root"] = (sign.size, base.size)
+        if "covariance_half" in arrays or "covariance_design" in arrays:
+            n_rows = len(arrays["covariance_half"])
+            wanted |= {"covariance_half": (n_rows, n_rows), "covariance_design": (n_rows, base.size)}
         if base.size not in (n_weights, n_weights + 1):
             raise ValueError(f"the covariance has {base.size} rows for {n_weights} weights")
     for name, shape in wanted.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -91,12 +92,25 @@ class Problem:
             raise ValueError(f"row {empty[0]} of X is all zeros, so its label tells nothing: drop it.")
 
     def signed(self, *, intercept: bool = False) -> Any:
-        """Every pattern times its label, Eq. (3), with a last column for the intercept where wanted."""
+        """Every pattern times its label, Eq. (3), with a last column for the intercept where wanted.
+
+        Not to be written to: all solves of a problem share it, else each on a path of wide ones would hold its own.
+        """
         if not intercept:
             self.refuse_empty_rows()
         if isinstance(self.X, Rows):
             return self.X.signed(self.labels, intercept=intercept)
-        return signed(self.X, self.labels, intercept=intercept)
+        if intercept not in self._signed:
+            self._signed[intercept] = signed(self.X, self.labels, intercept=intercept)
+        return self._signed[intercept]
+
+    @cached_property
+    def _signed(self) -> dict[bool, Vector]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel without the signed design, which is as large as the patterns."""
+        return {name: value for name, value in vars(self).items() if name != "_signed"}
 
     def check_priors(
         self,

@@ -14,11 +14,11 @@ from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
 from dilutron.gaussian import Gaussian, Sites, Tied, quick
 from dilutron.ladder import LADDER, PROPER, Callback, Rung, settle
-from dilutron.learning import Learned, Rest, climb, em, learn
+from dilutron.learning import Learned, Rest, climb, em, learn, ready, taught
 from dilutron.loop import Status
 from dilutron.options import names, old_share, one_of, positive, truth, whole
 from dilutron.posterior import Posterior
-from dilutron.priors import Prior
+from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable
 from dilutron.rows import Rows
 from dilutron.special import Vector
@@ -41,8 +41,9 @@ class EPOptions:
     learn : tuple of str
         Parameters to learn: any of "rho", "lam", "eta", "beta". The priors' values are then the start, but that of eta
         is kept between 0.6 and 0.98, and that of rho is found by the `path`.
-    learning : {"em", "gradient"}
-        Closed-form updates, or the paper's gradient steps.
+    learning : {"em", "gradient", "along"}
+        Closed-form updates or the paper's gradient steps, each from EP at rest; or closed-form updates along the way,
+        one for each iteration: quick, for parameters that the labels pin down, and without a `path`.
     rate : float
         Learning rate of the gradient steps.
     learn_tol : float
@@ -76,7 +77,7 @@ class EPOptions:
         whole(max_iter=self.max_iter)
         if self.damping is not None:
             old_share(damping=self.damping)
-        one_of(("em", "gradient"), learning=self.learning)
+        one_of(("em", "gradient", "along"), learning=self.learning)
         one_of(("natural", "paper"), scheme=self.scheme)
         truth(path=self.path)
         if self.fallback != "proper":
@@ -162,7 +163,7 @@ def _run(
     start: Posterior | None,
     callback: Callback | None,
 ) -> Learned:
-    improve = em if options.learning == "em" else partial(climb, rate=options.rate)
+    improve = partial(climb, rate=options.rate) if options.learning == "gradient" else em
     tol, max_iter = options.tol, options.max_iter
     if options.scheme == "paper":
         if start is not None:
@@ -177,13 +178,25 @@ def _run(
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
     rough = quick(gaussian) if tol >= ROUGH else gaussian
-    rest = partial(settle, rough, callback=callback)
+    rest: Rest = partial(settle, rough, callback=callback)
     sites = _warm_sites(start, blocks)
-    if learnt:
-        teach = partial(learn, rest, path=options.path, learn_tol=options.learn_tol, ladder=ladder)
-        learned = teach(blocks, learnt, improve, tol=tol, max_iter=max_iter, start=sites)
+    if learnt and options.learning != "along":
+        learned = learn(
+            rest,
+            blocks,
+            learnt,
+            improve,
+            path=options.path,
+            tol=tol,
+            learn_tol=options.learn_tol,
+            max_iter=max_iter,
+            ladder=ladder,
+            start=sites,
+        )
     else:
-        learned = Learned(rest(blocks, tol=tol, max_iter=max_iter, ladder=ladder, start=sites), ())
+        teach = partial(taught, names=learnt, tol=options.learn_tol) if learnt else None
+        begin = ready(blocks, learnt)
+        learned = Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
     if rough is gaussian:
         return learned
     return _looked_at_again(learned, partial(settle, gaussian, tol=tol, ladder=ladder), max_iter)
@@ -248,5 +261,13 @@ def _posterior(method: str, problem: Problem, gaussian: Gaussian, learned: Learn
         invalid=settled.invalid,
         sites=here.sites,
         left_out=here.tilted.log_z[labels.where],
+        slopes=_slopes(state.blocks, here.cavity),
         source=partial(gaussian.covariance, all_copies(here.sites, state.blocks)),
     )
+
+
+def _slopes(blocks: Blocks, cavity: Gaussians) -> dict[str, float]:
+    """Of the log evidence at a fixed point of EP, where the explicit slopes are the whole ones."""
+    with np.errstate(all="ignore"):
+        found = {name: slope for b in blocks for name, slope in b.prior.slopes(b.part(cavity)).items()}
+    return {name: float(slope) for name, slope in found.items() if np.ndim(slope) == 0 and np.isfinite(slope)}

@@ -22,8 +22,8 @@ from dilutron.special import Vector
 
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is 0.95 until the data speak
-PATH, TRIAL = 75, 50  # iterations at most on the path and for a trial, where features outnumber rows and they are dear
-TRIAL_TOL = 1e-3  # tolerance of a trial, or a coarser one that is asked for
+PATH, TRIAL = 30, 25  # iterations at most on the path and for a trial, where features outnumber rows and they are dear
+TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
 SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
 PART = 0.5  # but a learned eta must be right to this part of one label
@@ -170,7 +170,7 @@ def _run(
     wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
     if "beta" in wish.learn and rows < problem.X.shape[1]:  # there EP would swing
-        wanted["fallback"] = "proper"
+        wanted |= {"fallback": "proper", "learning": "along"}
     kind = OPTIONS[wish.method]
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
     more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}

@@ -111,7 +111,7 @@ def _precision(values: Gaussians, shape: float, rate: float) -> Vector:
 
 def _parts(gaussian: Gaussian, sites: Sites) -> tuple[Gaussians, Gaussians]:
     """Weights and fields under q(w)."""
-    mean, var, _ = gaussian.marginals(sites)
+    mean, var = gaussian.marginals(sites)[:2]
     n_features = gaussian.shape[1]
     return Gaussians(mean[:n_features], var[:n_features]), Gaussians(mean[n_features:], var[n_features:])
 
@@ -155,7 +155,7 @@ def solve(
     unit, scale = (np.ones_like(norms), problem.scale * norms) if options.scaled else (norms, problem.scale)
 
     def covariance() -> Covariance:
-        base, root, sign = gaussian.covariance(end.sites)
+        base, root, sign = gaussian.covariance(end.sites).alone()[:3]
         return Covariance(base / unit**2, root / unit, sign)
 
     return Posterior(
