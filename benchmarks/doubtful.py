@@ -25,11 +25,11 @@ def main(instances: int, jobs: int) -> None:
     known, store, out = paper.stored(), Store(TRIALS / "doubtful.sqlite"), []
     for name in TABLES:
         first = [row for row in rows_of(ITEMS[name], known) if row["instance"] < INSTANCES]
-        doubts = [one for one in compare(name, first) if one.verdict == WORSE and _unexplained(one)]
+        doubts = doubts_of(name, first)
         places = {(one.patterns, one.alpha, one.variant) for one in doubts}
         cells = [cell for sweep in ITEMS[name].sweeps for cell in sweep.cells if _place(cell) in places]
         fresh = [row for cell in cells for row in _fresh(cell, store, instances, jobs)]
-        out += _lines(doubts, {"first": first, "fresh": fresh, "all": first + fresh})
+        out += lines(doubts, {"first": first, "fresh": fresh, "all": first + fresh})
     if not out:
         print("no cell is worse than the paper's without a reason")
         return
@@ -37,8 +37,10 @@ def main(instances: int, jobs: int) -> None:
     write("doubtful", out)
 
 
-def _unexplained(one: Comparison) -> bool:
-    return (one.method, one.patterns) not in EXPLAINED
+def doubts_of(name: str, rows: list[Row]) -> list[Comparison]:
+    """Numbers of a table that are worse than the paper's, though nothing explains it."""
+    worse = [one for one in compare(name, rows) if one.verdict == WORSE]
+    return [one for one in worse if (one.method, one.patterns) not in EXPLAINED]
 
 
 def _place(cell: Cell) -> tuple[str, float, str]:
@@ -52,17 +54,17 @@ def _fresh(cell: Cell, store: Store, instances: int, jobs: int) -> list[Row]:
     return [row for row in store.rows("teacher", [cell]) if row["instance"] < end]
 
 
-def _lines(doubts: list[Comparison], rows: dict[str, list[Row]]) -> list[Row]:
+def lines(doubts: list[Comparison], rows: dict[str, list[Row]]) -> list[Row]:
     """One for each doubtful number: ours over the first, the fresh and all instances, and what the fresh ones say."""
-    lines = []
+    out = []
     for doubt in doubts:
         line: Row = {"table": doubt.table, **{k: getattr(doubt, k) for k in KEYS}, "paper": doubt.published}
         found = {over: _again(doubt, some) for over, some in rows.items()}
         for over, one in found.items():
             line |= {over: one.ours, f"{over}_se": one.se}
             line |= {f"{over}_difference_se": one.difference, f"{over}_instances": one.used}
-        lines.append({**line, "verdict": found["fresh"].verdict})
-    return lines
+        out.append({**line, "verdict": found["fresh"].verdict})
+    return out
 
 
 def _again(doubt: Comparison, rows: list[Row]) -> Comparison:
