@@ -8,6 +8,7 @@ import os
 from benchmarks import (
     calibration,
     convergence,
+    doubtful,
     gibbs,
     label_errors,
     learning,
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "learning": learning.main,
     "paper": paper.main,
     "tables": paper.tables,
+    "doubtful": doubtful.main,
     "protocol": protocol.main,
     "runtime": runtime.main,
     "wide": wide.main,
@@ -53,6 +55,7 @@ BENCHMARKS = {
 # Where not 100, as in the paper.
 INSTANCES = {
     "learning": 400,
+    "runtime": 7,
     "real_data": 10,
     "label_errors": 5,
     "synthetic": 6,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.rows import RESULTS, Row, by_cell, mean_se, read, table, write
+from benchmarks.rows import RESULTS, Row, by_cell, mean_se, printed, table, write
 from dilutron import GrVAMPOptions, Problem, R1BCSOptions, RobustProbit, SpikeSlab, solve
 from dilutron.experiments.outputs import rows_of
 from dilutron.experiments.paper import ITEMS, Item, learning
@@ -21,13 +21,6 @@ LEARNING = Item(
     "learned",
 )
 FIXTURES = RESULTS.parents[2] / "shared" / "fixtures"
-PAPER_AUC = {"ep": "ep", "grvamp": "grvamp", "grvamp-paper": "grvamp", "r1bcs": "r1bcs"}
-# Table 1 of the paper: share of converged grVAMP runs at these alphas.
-PAPER_ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
-PAPER_CONVERGED = {
-    128: (1.00, 0.96, 0.89, 0.83, 0.87, 0.87, 0.85, 0.82, 0.80),
-    256: (1.00, 0.99, 0.94, 0.88, 0.83, 0.73, 0.80, 0.76, 0.70),
-}
 
 
 def tell(store: Store) -> None:
@@ -43,11 +36,11 @@ def tell(store: Store) -> None:
 
 def areas(rows: list[Row]) -> None:
     """Support AUC by |w| beside the paper's two tables. R1BCS: weights for columns of unit norm, as published."""
-    published = {(r["table"], r["alpha"], r["quantity"]): r for r in read(RESULTS.parent / "published.csv")}
+    paper = printed("table-3", "patterns", "alpha", "method")
     out = []
     for (patterns, method, alpha), group in by_cell(rows, ("patterns", "method", "alpha")).items():
         mean, se = mean_se(row["auc_scaled" if method == "r1bcs" else "auc"] for row in group)
-        theirs = published[f"auc_{patterns}", alpha, PAPER_AUC[method]]
+        theirs = paper[patterns, alpha, method.removesuffix("-paper")]
         away = (mean - theirs["value"]) / float(np.hypot(se, theirs["se"]))
         out.append({
             "patterns": patterns,
@@ -73,7 +66,7 @@ def convergence(rows: list[Row]) -> None:
 
     Also how many runs ever had an error below looser thresholds: the paper does not say how it measured the change.
     """
-    out = []
+    paper, out = printed("table-1", "n", "method", "alpha"), []
     for (n, method, alpha), group in by_cell(rows, ("n", "method", "alpha")).items():
         done = [row for row in group if row["status"] == "converged"]
         out.append({
@@ -82,7 +75,7 @@ def convergence(rows: list[Row]) -> None:
             "alpha": alpha,
             "instances": len(group),
             "converged": len(done),
-            "paper_grvamp": PAPER_CONVERGED[n][PAPER_ALPHAS.index(alpha)] if "grvamp" in method else "",
+            "paper_grvamp": paper[n, "grvamp", alpha]["value"] if "grvamp" in method else "",
             "below_1e-6": sum(row["smallest_error"] < 1e-6 for row in group),
             "below_1e-4": sum(row["smallest_error"] < 1e-4 for row in group),
             "fixed_points": sum(row["mismatch"] < 1e-3 for row in done),

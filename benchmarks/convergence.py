@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.rows import RESULTS, Row, by_cell, mean_se, read, rng_for, run, table, write
+from benchmarks.rows import Row, by_cell, mean_se, printed, rng_for, run, table, write
 from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, solve
 from dilutron.data import lesson
 from dilutron.metrics import auc, decibel, mse
@@ -100,15 +100,15 @@ def fresh(instances: int, jobs: int) -> None:
 
 def accuracy(cell_rows: list[Row]) -> None:
     """Support AUC, ranked by |w| as in the paper's two AUC tables, beside the published columns."""
-    published = {(r["table"], r["alpha"], r["quantity"]): r for r in read(RESULTS.parent / "published.csv")}
+    paper = printed("table-3", "patterns", "eta", "alpha", "method")
     out = []
     for row in cell_rows:
-        key = (f"auc_{row['patterns']}", row["alpha"])
-        if row["eta"] != 0.95 or (*key, "ep") not in published:
+        key = (row["patterns"], row["eta"], row["alpha"])
+        if (*key, "ep") not in paper:
             continue
         line = {**{k: row[k] for k in ("patterns", "alpha", "auc_weight", "auc_weight_se", "auc_inclusion", "mse_db")}}
         for method in ("ep", "grvamp"):
-            theirs = published[(*key, method)]
+            theirs = paper[(*key, method)]
             se = float(np.hypot(row["auc_weight_se"], theirs["se"]))
             line |= {
                 f"paper_{method}": theirs["value"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.rows import RESULTS, Row, by_cell, mean_se, read, rng_for, run, table, write
+from benchmarks.rows import Row, by_cell, mean_se, printed, rng_for, run, table, write
 from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, solve
 from dilutron.data import lesson
 
@@ -43,17 +43,16 @@ def trial(cell: Row, instance: int) -> Row:
 
 def main(instances: int, jobs: int) -> None:
     rows = run(trial, cells(), instances, jobs)
-    published = {(r["table"], r["alpha"], r["quantity"]): r["value"] for r in read(RESULTS.parent / "published.csv")}
-    out = []
+    names = (*KEYS, "quantity")
+    paper, out = printed("table-2", *names) | printed("table-4", *names), []
     for cell, group in by_cell(rows, KEYS).items():
-        patterns, eta, alpha = cell
-        name = f"learning_{'clean' if eta == 1.0 else 'noisy'}_{patterns}"
+        _, eta, _ = cell
         # The flips are counted out, round(0.05 M): the share of right labels is not exactly eta.
         truths = {"rho": RHO} if eta == 1.0 else {"rho": RHO, "eta": group[0]["right"]}
         for quantity, truth in truths.items():
             column = "rho" if quantity == "rho" else "eta_learned"
             mean, se = mean_se(row[column] for row in group)
-            theirs = published[name, alpha, quantity]
+            theirs = paper[(*cell, quantity)]["value"]
             error, their_error = abs(mean / truth - 1.0), abs(theirs / truth - 1.0)
             reached = error <= 0.5 * their_error or abs(mean - truth) <= 2.0 * se
             out.append({

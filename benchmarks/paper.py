@@ -26,7 +26,7 @@ AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "inst
 
 def main(instances: int, jobs: int) -> None:
     """Compute what the store lacks, then tell all that is in it. The slowest methods come last."""
-    store = _store()
+    store = stored()
     wanted = sorted(trials([*ITEMS.values(), competitors.LEARNING], instances), key=slow)
 
     def report(progress: Progress) -> None:
@@ -39,10 +39,11 @@ def main(instances: int, jobs: int) -> None:
 
 def tables(instances: int, jobs: int) -> None:
     """The tables and figures from the trials that are there; nothing is computed."""
-    _told(_store())
+    _told(stored())
 
 
-def _store() -> Store:
+def stored() -> Store:
+    """All trials that are known: those kept in the repository, and what was computed here since."""
     store = Store(TRIALS / "paper.sqlite")
     archive.restore(store)
     return store
@@ -57,6 +58,7 @@ def _told(store: Store) -> None:
 def beside(store: Store) -> None:
     """Every table of the paper cell by cell, the averages behind its figures, and both as pictures for the docs."""
     figures = FIGURES if results() == RESULTS else results() / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
     lines, averages = [], []
     for name, item in ITEMS.items():
         rows = rows_of(item, store)

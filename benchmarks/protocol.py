@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.rows import RESULTS, Row, by_cell, mean_se, read, rng_for, run, table, write
+from benchmarks.rows import Row, by_cell, mean_se, printed, rng_for, run, table, write
 from dilutron import Problem, R1BCSOptions, SpikeSlab, Theta, solve
 from dilutron.data.teacher import diluted_teacher, flips, mvn_patterns, taught
 from dilutron.metrics import auc
@@ -35,10 +35,10 @@ def trial(cell: Row, instance: int) -> Row:
 def main(instances: int, jobs: int) -> None:
     cells = [{"alpha": alpha, "tol": EARLY} for alpha in ALPHAS]
     rows = run(trial, cells, instances, jobs)
-    published = {r["alpha"]: r for r in read(RESULTS.parent / "published.csv") if _is_r1bcs(r)}
-    out = []
+    published, out = printed("table-3", "patterns", "method", "alpha"), []
     for (alpha,), group in by_cell(rows, ("alpha",)).items():
-        paper, line = published[alpha], {"alpha": alpha, "paper": published[alpha]["value"]}
+        paper = published["mvn", "r1bcs", alpha]
+        line: Row = {"alpha": alpha, "paper": paper["value"]}
         for name in ("before", "after"):
             mean, se = mean_se(row[f"auc_{name}"] for row in group)
             away = (mean - paper["value"]) / float(np.hypot(se, paper["se"]))
@@ -46,7 +46,3 @@ def main(instances: int, jobs: int) -> None:
         out.append({**line, "tol": EARLY, "instances": len(group)})
     table(out, tuple(out[0]))
     write("protocol", out)
-
-
-def _is_r1bcs(row: Row) -> bool:
-    return row["table"] == "auc_mvn" and row["quantity"] == "r1bcs"

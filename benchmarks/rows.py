@@ -15,6 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from dilutron.experiments.compare import published
 from dilutron.files import whole_file
 
 RESULTS = Path(__file__).parent / "results"  # what the docs show
@@ -61,17 +62,9 @@ def write(name: str, rows: list[Row]) -> Path:
     return path
 
 
-def read(path: Path) -> list[Row]:
-    """Rows of a CSV file; numbers where they are numbers."""
-    with open(path, newline="", encoding="utf-8") as file:
-        return [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def printed(table: str, *keys: str) -> dict[tuple[Any, ...], Row]:
+    """The numbers of one of the paper's tables, known by these columns."""
+    return {tuple(row[k] for k in keys): row for row in published(table)}
 
 
 def by_cell(rows: list[Row], keys: tuple[str, ...]) -> dict[tuple[Any, ...], list[Row]]:

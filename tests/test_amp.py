@@ -20,6 +20,7 @@ BAD_OPTIONS = {
     "max_iter": ({"max_iter": 0}, "max_iter must be a whole number, at least 1"),
     "damping": ({"damping": 1.0}, "damping is the weight of the old value"),
     "mean_removal": ({"mean_removal": 1}, "mean_removal must be True or False"),
+    "accelerated": ({"accelerated": "late"}, "accelerated must be True or False"),
     "learn": ({"learn": "rho"}, r"learn must be a tuple of names, for example \('rho',\)"),
 }
 
@@ -92,6 +93,41 @@ def test_damping_leads_to_the_same_point(alpha, eta):
         np.testing.assert_allclose(posterior.mean, plain.mean, atol=1e-5)
         np.testing.assert_allclose(posterior.inclusion, plain.inclusion, atol=1e-5)
         np.testing.assert_allclose(posterior.flip, plain.flip, atol=1e-5)
+
+
+def errors(posterior):
+    return [mark.error for mark in posterior.trace]
+
+
+@pytest.mark.parametrize("eta", [0.95, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_acceleration_is_a_shorter_way_to_the_same_point(seed, eta):
+    """The published steps until they are small, then a half of the rest at most; measured: a fifth to a third."""
+    problem, _ = teacher_problem(128, 6.0, seed=seed, eta=eta)
+    swift, published = (solve(problem, ThetaMixture(eta), tol=1e-6, accelerated=flag) for flag in (True, False))
+    assert swift.status is published.status is Status.CONVERGED
+    apart_from = np.flatnonzero(np.array(errors(published)) < 0.01)[0] + 1
+    assert errors(swift)[:apart_from] == errors(published)[:apart_from]
+    assert swift.n_iter - apart_from < 0.5 * (published.n_iter - apart_from)
+    np.testing.assert_allclose(swift.mean, published.mean, atol=1e-3)
+    np.testing.assert_allclose(swift.inclusion, published.inclusion, atol=1e-3)
+    np.testing.assert_allclose(swift.flip, published.flip, atol=1e-3)
+
+
+def test_acceleration_does_not_save_correlated_patterns():
+    """Steps there never get small, so none is accelerated: the same divergence, step by step."""
+    problem, _ = teacher_problem(80, 3.0, seed=1, patterns="mvn")
+    swift, published = (solve(problem, accelerated=flag) for flag in (True, False))
+    assert swift.status is published.status is Status.DIVERGED
+    assert errors(swift) == errors(published)
+    np.testing.assert_array_equal(swift.mean, published.mean)
+
+
+@pytest.mark.parametrize("options", [{"damping": 0.3}, {"learn": ("rho",)}], ids=str)
+def test_what_is_not_accelerated(options):
+    problem, _ = teacher_problem(60, 4.0, seed=2, eta=0.9)
+    one, other = (solve(problem, ThetaMixture(0.9), accelerated=flag, **options) for flag in (True, False))
+    assert errors(one) == errors(other)
 
 
 def test_damping_is_the_weight_of_the_old_value():
@@ -238,11 +274,14 @@ def test_patterns_that_are_nothing_but_means(X, labels):
 def test_swinging_between_two_points_is_no_convergence():
     """On this instance every second state is the same, and neighbours are far apart."""
     problem, _ = teacher_problem(128, 4.0, seed=4, eta=0.95)
-    states = []
-    posterior = solve(problem, ThetaMixture(0.95), max_iter=300, callback=states.append)
-    last, before = states[-1].estimate.mean, states[-2].estimate.mean
-    assert np.max(np.abs(last - before)) > 0.1
-    assert posterior.status is Status.MAX_ITER
+    for accelerated, longest in ((True, 250), (False, 300)):
+        states = []
+        options = {"max_iter": 300, "accelerated": accelerated, "callback": states.append}
+        posterior = solve(problem, ThetaMixture(0.95), **options)
+        last, before = states[-1].estimate.mean, states[-2].estimate.mean
+        assert np.max(np.abs(last - before)) > 0.1
+        assert posterior.status is Status.MAX_ITER
+        assert 200 < posterior.n_iter <= longest, "only the published iteration waits to the end"
 
 
 def test_variances_must_come_to_rest_too():

@@ -24,6 +24,7 @@ BAD_OPTIONS = {
     "inner_iter": ({"inner_iter": 2.0}, "inner_iter must be a whole number, at least 1"),
     "damping": ({"damping": 1.0}, "damping is the weight of the old value"),
     "stop": ({"stop": "soon"}, r"stop must be one of \('mismatch', 'change'\), got 'soon'"),
+    "accelerated": ({"accelerated": 1}, "accelerated must be True or False"),
     "learn": ({"learn": "rho"}, r"learn must be a tuple of names, for example \('rho',\)"),
 }
 
@@ -57,6 +58,7 @@ def test_the_options_of_the_paper():
     paper = GrVAMPOptions.paper()
     assert (paper.max_iter, paper.inner_iter, paper.damping, paper.stop) == (1000, 2000, 0.0, "change")
     assert GrVAMPOptions.paper(tol=1e-4).tol == 1e-4
+    assert not paper.accelerated
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name != NOT_CONVERGED])
@@ -104,6 +106,7 @@ def test_the_way_does_not_change_the_end(alpha, eta):
         {"inner_iter": 100, "inner_tol": 1e-11},
         {"damping": 0.0},
         {"damping": 0.8},
+        {"accelerated": False},
         {"stop": "change"},
     ]
     for way in ways:
@@ -111,6 +114,26 @@ def test_the_way_does_not_change_the_end(alpha, eta):
         assert posterior.status is Status.CONVERGED, way
         np.testing.assert_allclose(posterior.mean, plain.mean, atol=1e-6, err_msg=str(way))
         np.testing.assert_allclose(posterior.flip, plain.flip, atol=1e-6, err_msg=str(way))
+
+
+@pytest.mark.parametrize("patterns", ["iid", "mvn"])
+@pytest.mark.parametrize("eta", [0.95, 1.0])
+def test_acceleration_saves_most_iterations(eta, patterns):
+    """And none while the error is large; measured: a fifteenth to a fifth of the iterations."""
+    problem, _ = teacher_problem(128, 5.0, seed=3, eta=eta, patterns=patterns)
+    swift, plain = (solve(problem, ThetaMixture(eta), accelerated=flag) for flag in (True, False))
+    assert swift.status is plain.status is Status.CONVERGED
+    assert swift.n_iter < 0.4 * plain.n_iter
+    assert swift.mismatch < 1e-6
+    apart_from = np.flatnonzero([mark.error < 0.01 for mark in plain.trace])[0] + 1
+    assert swift.trace[:apart_from] == plain.trace[:apart_from]
+    np.testing.assert_allclose(swift.mean, plain.mean, atol=2e-3)
+
+
+def test_learning_is_not_accelerated():
+    problem, _ = teacher_problem(60, 4.0, seed=3, eta=0.9)
+    one, other = (solve(problem, ThetaMixture(0.9), accelerated=flag, learn=("rho",)) for flag in (True, False))
+    assert one.trace == other.trace
 
 
 @pytest.mark.parametrize("stop", ["mismatch", "change"])

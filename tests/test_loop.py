@@ -3,7 +3,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dilutron.loop import Memory, Status, iterate
+from dilutron.loop import SMALL, Memory, Point, Status, iterate, iterate_accelerated
 
 
 class Halving(NamedTuple):
@@ -133,3 +133,66 @@ def test_anderson_solves_a_linear_map_in_as_many_steps_as_it_has_dimensions():
 def test_anderson_survives_parallel_residuals():
     memory = Memory().seen(np.zeros(3), np.ones(3), 5).seen(np.ones(3), np.ones(3), 5).seen(np.ones(3), np.ones(3), 5)
     assert np.all(np.isfinite(memory.extrapolated(np.ones(3), 0.5)))
+
+
+class Spot(NamedTuple):
+    values: np.ndarray
+    error: float = np.inf
+    failed: bool = False
+
+
+class Slow:
+    """A linear map that shrinks every direction at its own slow rate; the first leaps are refused."""
+
+    def __init__(self, refusals=0):
+        self.rates, self.offset, self.refusals, self.starts = np.linspace(0.9, 0.99, 6), np.arange(6.0), refusals, []
+        self.last = np.zeros(6)
+
+    def __call__(self, state):
+        self.starts.append(state.values)
+        if self.refusals and not np.array_equal(state.values, self.last):
+            self.refusals -= 1
+            return state._replace(failed=True)
+        self.last = self.rates * state.values + self.offset
+        return Spot(self.last, float(np.max(np.abs(self.last - state.values))))
+
+    def run(self, **options):
+        options = {"tol": 1e-8, "max_iter": 5000, **options}
+        return iterate_accelerated(
+            self, Spot(np.zeros(6)), point=lambda s: Point(s.values, np.ones(6)), moved=_at, **options
+        )
+
+
+def _at(state, values):
+    return state._replace(values=values)
+
+
+def test_acceleration_begins_where_the_error_is_small():
+    slow = Slow()
+    run, plain = slow.run(), iterate(Slow(), Spot(np.zeros(6)), tol=1e-8, max_iter=5000)
+    assert run.status is plain.status is Status.CONVERGED
+    same = np.flatnonzero(np.array(plain.trace) < SMALL)[0] + 1
+    assert run.trace[:same] == plain.trace[:same]
+    assert len(run.trace) < same + 15 < len(plain.trace) - 500
+    np.testing.assert_allclose(run.last.values, slow.offset / (1.0 - slow.rates), rtol=1e-7)
+
+
+def test_every_state_is_one_that_a_step_made():
+    slow, seen = Slow(), []
+    run = slow.run(callback=seen.append)
+    assert len(seen) == len(run.trace) == len(slow.starts) + 1
+    for start, state in zip(slow.starts, seen[1:], strict=True):
+        np.testing.assert_array_equal(state.values, slow.rates * start + slow.offset)
+    assert slow.run(callback=lambda state: state.error < SMALL).status is Status.STOPPED
+
+
+def test_a_leap_from_which_there_is_no_step_is_taken_back():
+    """The next step is a plain one from where the leap began, and after some of these leaps are tried again."""
+    slow, seen = Slow(refusals=2), []
+    run = slow.run(callback=lambda state: seen.append(state))
+    refused = [k for k, start in enumerate(slow.starts) if seen[k + 1] is seen[k]]
+    assert len(refused) == 2
+    for k in refused:
+        np.testing.assert_array_equal(slow.starts[k + 1], seen[k].values)
+    assert run.status is Status.CONVERGED
+    np.testing.assert_allclose(run.last.values, slow.offset / (1.0 - slow.rates), rtol=1e-7)

@@ -12,6 +12,10 @@ from scipy.linalg import lstsq
 
 from dilutron.special import Vector
 
+SMALL = 0.01  # error below which steps are nearly linear, and acceleration does not lead to another fixed point
+HISTORY = 10  # steps that it looks back to
+MISLED = 3.0  # growth of the error by which a leap has left the linear range
+
 
 class Status(Enum):
     """How a run ended."""
@@ -121,3 +125,76 @@ class Memory(NamedTuple):
             (old, new), (was, now) = ends
             jump -= weight * (new - old + mixing * (now - was))
         return np.asarray(jump)
+
+
+class Point(NamedTuple):
+    """All that a step takes from a state, as one vector, and the scale in which its entries are alike."""
+
+    values: Vector
+    scale: Vector  # has the units of 1/values
+
+
+class Remembering(NamedTuple, Generic[S]):
+    """A state and the steps that led to it."""
+
+    state: S
+    memory: Memory = Memory()
+
+    @property
+    def error(self) -> float:
+        """The state's."""
+        return self.state.error
+
+    @property
+    def failed(self) -> bool:
+        """The state's."""
+        return self.state.failed
+
+
+def iterate_accelerated(
+    step: Callable[[S], S],
+    state: S,
+    *,
+    point: Callable[[S], Point],
+    moved: Callable[[S, Vector], S],
+    tol: float,
+    max_iter: int,
+    patience: int | None = None,
+    callback: Callable[[S], object] | None = None,
+) -> Run[S]:
+    """`iterate`; once the error is small, each step begins where the memory of the last ones points to.
+
+    Every state seen is one that `step` made, so its error is that of the plain iteration. `moved(state, values)` is the
+    state with these values in place of `point(state).values`.
+    """
+
+    def leap(now: Remembering[S]) -> Remembering[S]:
+        return _leapt(now, step, point, moved)
+
+    def forgetful(now: Remembering[S]) -> Remembering[S]:
+        return Remembering(now.state)
+
+    def told(now: Remembering[S]) -> object:
+        return None if callback is None else callback(now.state)
+
+    first = Remembering(state)
+    run = iterate(leap, first, tol=tol, max_iter=max_iter, patience=patience, keep=forgetful, callback=told)
+    return Run(run.best.state, run.last.state, run.status, run.trace)
+
+
+def _leapt(
+    now: Remembering[S], step: Callable[[S], S], point: Callable[[S], Point], moved: Callable[[S, Vector], S]
+) -> Remembering[S]:
+    """One step, and one more memory; a leap from which there is no step is taken back and forgotten."""
+    state, memory = now
+    leaps = state.error < SMALL and len(memory.points) > 2
+    with np.errstate(all="ignore"):  # values out of range are looked for
+        start = moved(state, memory.extrapolated(point(state).scale, 1.0)) if leaps else state
+        new = step(start)
+        if new.failed:
+            return Remembering(state if leaps else new)
+        here = point(start).values
+        residual = point(new).values - here
+    if (leaps and new.error > MISLED * state.error) or not np.all(np.isfinite(residual)):
+        return Remembering(new)
+    return Remembering(new, memory.seen(here, residual, HISTORY))

@@ -51,8 +51,10 @@ def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
     """
     q = precision / rate**2
     level = np.ones_like(q)
-    for k in range(DEPTH, 2, -1):
-        level = np.where((q < 0.0) & (k > SHALLOW), 1.0, 1.0 + k * q / level)
+    for depths, below in ((range(DEPTH, SHALLOW, -1), np.maximum(q, 0.0)), (range(SHALLOW, 2, -1), q)):
+        for k in depths:
+            np.divide(k * below, level, out=level)
+            level += 1.0
     rest = 2.0 / level
     mean = 1.0 / (rate * (1.0 + rest * q))
     log_z = -np.log(rate * (1.0 + q / (1.0 + rest * q)))

@@ -1,0 +1,69 @@
+"""What the benchmarks make of rows: which cells are doubtful, what fresh instances say of them, and run times."""
+
+import numpy as np
+import pytest
+
+from benchmarks import doubtful, runtime
+from benchmarks.rows import printed
+from dilutron.experiments.compare import published
+from dilutron.experiments.paper import ITEMS
+
+OFF = {("ep", "mvn", 1.5): -0.04, ("r1bcs", "mvn", 3.0): -0.05, ("grvamp-paper", "iid", 5.0): 0.03}
+
+
+def rows_like(table, off, n=20):
+    """Rows whose means are the paper's plus what `off` says of a cell."""
+    paper = printed(table, "method", "patterns", "alpha")
+    rows = []
+    for cell in (cell for sweep in ITEMS[table].sweeps for cell in sweep.cells):
+        mean = paper[cell["method"].removesuffix("-paper"), cell["patterns"], cell["alpha"]]["value"]
+        mean += off.get((cell["method"], cell["patterns"], cell["alpha"]), 0.0)
+        values = mean + 0.02 * np.cos(np.pi * np.arange(n))
+        rows += [
+            {**cell, "instance": k, "status": "converged", "auc": value, "auc_scaled": value}
+            for k, value in enumerate(values)
+        ]
+    return rows
+
+
+def test_printed_numbers_are_known_by_their_columns():
+    found = printed("table-5", "patterns", "method", "alpha")
+    assert found["iid", "r1bcs", 6.0]["value"] == 1052.9
+    assert len(found) == len(published("table-5")) == 54
+
+
+def test_doubtful_cells_are_those_that_are_worse_and_unexplained():
+    """R1BCS on correlated patterns has a reason, and better is no doubt."""
+    (found,) = doubtful.doubts_of("table-3", rows_like("table-3", OFF))
+    assert (found.variant, found.patterns, found.alpha) == ("ep", "mvn", 1.5)
+    assert doubtful.doubts_of("table-3", rows_like("table-3", {})) == []
+
+
+@pytest.mark.parametrize(("fresh_off", "verdict"), [(0.0, "as published"), (-0.04, "worse"), (0.04, "better")])
+def test_the_fresh_instances_alone_decide(fresh_off, verdict):
+    first = rows_like("table-3", OFF)
+    fresh = rows_like("table-3", {("ep", "mvn", 1.5): fresh_off}, n=60)
+    rows = {"first": first, "fresh": fresh, "all": first + fresh}
+    (line,) = doubtful.lines(doubtful.doubts_of("table-3", first), rows)
+    assert line["verdict"] == verdict
+    assert (line["first_instances"], line["fresh_instances"], line["all_instances"]) == (20, 60, 80)
+    assert line["first"] == pytest.approx(0.727 - 0.04)
+    assert line["all"] == pytest.approx(0.727 - 0.01 + 0.75 * fresh_off)
+    assert line["first_difference_se"] < -2.0
+
+
+def test_run_times_are_compared_on_the_same_instances():
+    """Slow methods have fewer: the instances that they lack do not count for their ratio."""
+    base = {"patterns": "iid", "iterations": 10, "status": "converged", "mse": 0.1, "auc": 0.9}
+    times = {"ep": (1.0, 1.0, 5.0, 5.0, 5.0), "r1bcs": (10.0, 10.0)}
+    rows = [
+        {**base, "alpha": alpha, "method": method, "instance": k, "seconds": seconds}
+        for method, all_seconds in times.items()
+        for k, seconds in enumerate(all_seconds)
+        for alpha in (1.0, 2.0)
+    ]
+    found = {(row["method"], row["alpha"]): row for row in runtime.summary(rows)}
+    slow, ep = found["r1bcs", 1.0], found["ep", 1.0]
+    assert (slow["ratio_to_ep"], slow["instances"], ep["seconds_median"], ep["instances"]) == (10.0, 2, 5.0, 5)
+    assert slow["paper_ratio_to_ep"] == pytest.approx(12.0 / 2.6)
+    assert slow["exponent_in_alpha"] == pytest.approx(0.0, abs=1e-12)
