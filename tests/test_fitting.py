@@ -32,7 +32,7 @@ def test_the_path_goes_from_half_to_one_feature(n_features):
 def test_few_rows_begin_no_path_at_ten_thousand_features():
     sizes = path_densities(60.0, 20_000) * 20_000
     assert log_prior(sizes[0], 60.0, 20_000) == pytest.approx(-0.5 * FAR**2)
-    assert sizes[0] == pytest.approx(1280)
+    assert sizes[0] == pytest.approx(320)
 
 
 @pytest.mark.parametrize("criterion", CHOICES)
@@ -87,6 +87,21 @@ def test_labels_become_hard_only_where_that_is_proven():
     noisy = table(n=40, alpha=8.0)
     fields = noisy.X[:, :5].sum(axis=1) + 5.0 * np.random.default_rng(0).standard_normal(len(noisy.X))
     np.testing.assert_allclose(signal(fitted(noisy._replace(signs=np.where(fields > 0, 1.0, -1.0)), learn)), SIGNAL)
+
+
+def test_harder_labels_are_tried_only_where_the_slope_of_the_evidence_promises_enough():
+    """A trial costs as much as a size of the path."""
+    learn, tried = replace(WISH, learn=("eta", "beta"), density=0.25), []
+
+    def attempts(data):
+        tried.clear()
+        fitted(data, learn, tell=tried.append)
+        return len(tried) - 1
+
+    noisy = table(n=40, alpha=8.0)
+    fields = noisy.X[:, :5].sum(axis=1) + 5.0 * np.random.default_rng(0).standard_normal(len(noisy.X))
+    assert attempts(noisy._replace(signs=np.where(fields > 0, 1.0, -1.0))) == 0
+    assert attempts(table(n=40, alpha=8.0)) > 0
 
 
 def test_a_learned_eta_starts_from_a_belief():

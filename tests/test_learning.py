@@ -201,3 +201,29 @@ def test_far_more_features_than_patterns(names, labels, seed, n_true, n_patterns
     assert posterior.log_evidence > max(good) - 0.1
     top = np.argsort(-posterior.inclusion)[: 2 * n_true]
     assert np.count_nonzero(teacher[top]) >= max(1, n_true // 4)
+
+
+def test_learning_along_the_way_ends_where_em_does_and_sooner():
+    """One update for each iteration instead of one for each rest: the same stationary point."""
+    problem, _ = teacher_problem(n_weights=150, alpha=0.8, eta=0.9, seed=3)
+    labels, posteriors = RobustProbit(0.8, beta=0.5, counts=(19.0, 1.0)), []
+    for learning in ("em", "along"):
+        options = EPOptions(learn=("eta",), learning=learning, fallback="proper", learn_tol=1e-4)
+        posteriors.append(solve(problem, SpikeSlab(0.1), labels, options=options))
+        assert posteriors[-1].status is Status.CONVERGED
+    em, along = posteriors
+    assert along.labels.eta == pytest.approx(em.labels.eta, abs=3e-4)
+    assert abs(em.labels.eta - 0.8) > 0.01, "there was something to learn"
+    assert along.n_iter < em.n_iter
+
+
+def test_slopes_are_those_of_the_log_evidence():
+    problem = probit_problem()
+    weights, labels = SpikeSlab(0.2, 0.8), RobustProbit(0.9, beta=0.7)
+    slopes = solve(problem, weights, labels, options=EPOptions(tol=1e-9)).slopes
+    for name, prior in (("rho", weights), ("lam", weights), ("eta", labels), ("beta", labels)):
+        ends = []
+        for moved in (replace(prior, **{name: getattr(prior, name) + d}) for d in (1e-4, -1e-4)):
+            pair = (moved, labels) if prior is weights else (weights, moved)
+            ends.append(solve(problem, *pair, options=EPOptions(tol=1e-9)).log_evidence)
+        assert slopes[name] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3, abs=1e-5), name

@@ -17,7 +17,7 @@ from dilutron.special import Vector
 COLLAPSE = 1e-4  # below this share of the prior's power the weights have fallen into the trap w = 0
 MARGIN = 1e-12  # cavity precisions below this share of the marginal's are rounding noise around zero
 ENOUGH = 0.1  # mismatch of the means, in units of the variances', at which moving them alone has done its work
-HEED = 0.1  # mismatch below which a visit has something to teach
+HEED = 0.03  # mismatch below which a visit has something to teach
 RETREATS = 12  # halvings of one step before the run gives up
 
 

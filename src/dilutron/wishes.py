@@ -21,12 +21,13 @@ from dilutron.problem import Problem
 from dilutron.special import Vector
 
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
-COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is 0.95 until the data speak
-PATH, TRIAL = 30, 25  # iterations at most on the path and for a trial, where features outnumber rows and they are dear
+COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is ETA until the data speak
+ETA = COUNTS[0] / sum(COUNTS)
+PATH, TRIAL = 25, 25  # iterations at most on the path and for a trial, where features outnumber rows and they are dear
 TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
 SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
-PART = 0.5  # but a learned eta must be right to this part of one label
+PART = 0.25  # but a learned eta must be right to this part of its standard error, as if it were ETA
 
 Say = Callable[[str], object]
 
@@ -166,7 +167,7 @@ def _run(
     problem: Problem, weights: Prior, labels: Prior, wish: Wish, learn: tuple[str, ...], warm: Posterior | None
 ) -> Posterior:
     rows = float(np.sum(np.broadcast_to(labels.multiplicity, len(problem.labels))))
-    learn_tol = min(LOOSE * wish.tol, PART / max(rows, 1.0))
+    learn_tol = min(LOOSE * wish.tol, PART * np.sqrt(ETA * (1.0 - ETA) / max(rows, 1.0)))
     wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
     if "beta" in wish.learn and rows < problem.X.shape[1]:  # there EP would swing
