@@ -21,7 +21,7 @@ class EPClassifier(SparseClassifier):
     ----------
     rho : float or "auto"
         Density: the share of features that matter, before seeing the data. "auto" tries expected sizes from half of all
-        features down to one and weighs them by `criterion`.
+        features, or as many as are thinkable for so few rows, down to one and weighs them by `criterion`.
     n_features_expected : float, optional
         The same as a number of features; instead of `rho`.
     criterion : {"loo", "evidence", "cv"}
@@ -54,8 +54,8 @@ class EPClassifier(SparseClassifier):
     tol : float
         Moments must match to this.
     max_iter : int
-        Iterations at most for each expected size; never more than 75 where sizes are tried on a table with more
-        features than rows, since they are dear there and sizes that take longer hardly ever rest.
+        Iterations at most for each expected size; never more than 25 where sizes are tried on a table with more
+        features than rows, since they are dear there: the path ends at a sparse size that takes longer.
     warm_start : bool
         Begin at the last fit where it had the same labels and as many features.
     verbose : bool
