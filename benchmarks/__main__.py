@@ -32,6 +32,7 @@ BENCHMARKS = {
     "fresh": convergence.fresh,
     "learning": learning.main,
     "paper": paper.main,
+    "unfinished": paper.unfinished,
     "tables": paper.tables,
     "protocol": protocol.main,
     "runtime": runtime.main,
