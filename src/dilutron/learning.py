@@ -323,7 +323,7 @@ def _taken_back(state: LearnState, tried: Settled, improve: Improve) -> LearnSta
         held = _appraised(kept, state.budget, state.names - {last}, improve)
         return held._replace(tight=True, held=state.held | {last})
     if short:
-        return state._replace(settled=kept, proposal=state.target, patient=True)
+        return state._replace(settled=kept, proposal=state.target, tight=True, patient=True)
     reach = SHRINK * _length(coordinates(state.proposal, state.names) - state.place)
     state = state._replace(settled=kept, memory=Memory(), reach=reach, tight=True)
     return state._replace(proposal=state.moved(state.wish))
