@@ -205,7 +205,8 @@ def learn(
     if tall:
         direct = direct._replace(pace=direct.pace._replace(damping=min(BOLD, direct.pace.damping)))
     quick = partial(rest, ladder=(direct,))
-    thorough = partial(rest, ladder=(ladder[0], *ladder[:THOROUGH]))  # from the start given, then afresh
+    thorough = partial(rest, ladder=ladder[:THOROUGH])
+    patient = partial(rest, ladder=(ladder[0], *ladder[:THOROUGH]))  # from where it was, then afresh
     blocks = ready(blocks, names)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
@@ -215,7 +216,7 @@ def learn(
             return Learned(_unfinished(before), points)
         blocks, start = before.state.blocks, before.state.here.sites
     first = thorough(blocks, tol=max(tol, E_ROUGH), max_iter=_left(max_iter, before), start=start).after(before)
-    step = partial(_step, quick=quick, thorough=thorough, tol=tol, improve=improve)
+    step = partial(_step, quick=quick, patient=patient, tol=tol, improve=improve)
     run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=max_iter)
     settled, held = run.last.settled, tuple(sorted(run.last.held))
     if settled.status is Status.STOPPED or len(settled.trace) >= max_iter:
@@ -281,11 +282,11 @@ def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Im
     return LearnState(settled, budget, names, objective, change, target, target)
 
 
-def _step(state: LearnState, quick: Rest, thorough: Rest, tol: float, improve: Improve) -> LearnState:
+def _step(state: LearnState, quick: Rest, patient: Rest, tol: float, improve: Improve) -> LearnState:
     """One E-step at the proposal and the M-step after it, or a shorter move where EP cannot follow."""
     old, left = state.settled, _left(state.budget, state.settled)
     e_tol = tol if state.tight else max(tol, float(np.clip(E_SHARE * state.error, E_TOL, E_ROUGH)))
-    e_step, left = (thorough, min(left, PATIENT)) if state.patient else (quick, left)
+    e_step, left = (patient, min(left, PATIENT)) if state.patient else (quick, left)
     settled = e_step(state.proposal, tol=e_tol, max_iter=left, start=old.state.here.sites).after(old)
     new = _appraised(settled, state.budget, state.names, improve)
     lost = state.objective - new.objective - SLACK - _noise(old) - _noise(settled)
