@@ -33,6 +33,7 @@ BENCHMARKS = {
     "fresh": convergence.fresh,
     "learning": learning.main,
     "paper": paper.main,
+    "unfinished": paper.unfinished,
     "tables": paper.tables,
     "doubtful": doubtful.main,
     "protocol": protocol.main,

@@ -13,7 +13,8 @@ from dilutron.experiments.compare import CONVERGED_ONLY, NOT_RUN, compare, conve
 from dilutron.experiments.outputs import rows_of
 from dilutron.experiments.paper import ITEMS, slow, trials
 from dilutron.experiments.runner import Progress, processes, run
-from dilutron.experiments.store import Store
+from dilutron.experiments.store import Store, Trial
+from dilutron.loop import Status
 
 FIGURES = RESULTS.parents[1] / "docs" / "figures"
 SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "variant", "quantity", "column", "ours", "se",
@@ -26,7 +27,22 @@ AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "inst
 
 def main(instances: int, jobs: int) -> None:
     """Compute what the store lacks, then tell all that is in it. The slowest methods come last."""
+    _complete(stored(), instances, jobs)
+
+
+def unfinished(instances: int, jobs: int) -> None:
+    """The same, with the trials of EP anew that had not converged. Stopped on the way, it begins with them again."""
     store = stored()
+    store.forget(restless(store))
+    _complete(store, instances, jobs)
+
+
+def restless(store: Store) -> list[Trial]:
+    """Trials of EP in the store that ended without convergence."""
+    return [t for t, row in store.known() if t.cell["method"] == "ep" and row["status"] != Status.CONVERGED.value]
+
+
+def _complete(store: Store, instances: int, jobs: int) -> None:
     wanted = sorted(trials([*ITEMS.values(), competitors.LEARNING], instances), key=slow)
 
     def report(progress: Progress) -> None:

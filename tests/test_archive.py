@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import archive
+from benchmarks import archive, paper
 from dilutron.experiments.store import Store, Trial
 
 KNOWN = [
@@ -35,3 +35,14 @@ def test_the_same_rows_give_the_same_bytes(store, tmp_path):
     assert [file.name for file in files] == ["learning.all.jsonl.gz", "teacher.all.jsonl.gz"]
     for file in files:
         assert file.read_bytes() == (tmp_path / "second" / file.name).read_bytes()
+
+
+def test_trials_of_ep_that_had_not_converged_can_be_tried_again(tmp_path):
+    store = Store(tmp_path / "one.sqlite")
+    ended = {("ep", 0): "converged", ("ep", 1): "max_iter", ("ep", 2): "diverged", ("grvamp", 0): "max_iter"}
+    for (method, instance), status in ended.items():
+        store.write(Trial("network", {"method": method}, instance), {"status": status})
+    restless = paper.restless(store)
+    assert sorted(trial.instance for trial in restless) == [1, 2]
+    store.forget(restless)
+    assert len(store.known()) == 2

@@ -157,6 +157,41 @@ def test_the_path_is_recorded():
     assert posterior.log_evidence > max(good) - 0.05, "learning begins at the best of the path, and climbs"
 
 
+def sparse_problem():
+    """Half as many labels as columns: the evidence rises towards sparse weights up to where EP has no fixed point."""
+    problem, _ = teacher_problem(60, 0.5, seed=0, eta=0.9)
+    return problem
+
+
+def test_a_parameter_is_held_where_ep_cannot_follow():
+    """Nowhere do the slopes vanish. What is held moves no further: EP finds no rest there, or less evidence."""
+    problem = sparse_problem()
+    posterior = solve(problem, SpikeSlab(0.4), ThetaMixture(0.8), options=EPOptions(learn=("rho", "eta")))
+    assert posterior.status is Status.CONVERGED
+    assert posterior.mismatch < 1e-6
+    assert "rho" in posterior.held
+    weights, labels = posterior.weights, posterior.labels
+    asked = posterior.inclusion.mean()
+    assert abs(asked / weights.rho - 1.0) > 1e-2, "the update would go on"
+    there = SpikeSlab(float((asked * 60 + 0.1) / 60.2))
+    beyond = solve(problem, there, labels, options=EPOptions(fallback=False), start=posterior)
+    gained = beyond.log_evidence + there.log_belief() - posterior.log_evidence - weights.log_belief()
+    assert beyond.status is not Status.CONVERGED or gained < 1e-3
+
+
+@pytest.mark.parametrize("rho", [0.02, 0.9])
+def test_tall_tables_need_no_path(rho):
+    """The evidence has one peak, and a poor start does not matter."""
+    problem, _ = teacher_problem(20, 40.0, seed=3, eta=0.9)
+    posterior = solve(problem, SpikeSlab(rho), ThetaMixture(0.8), options=EPOptions(learn=("rho", "eta")))
+    assert posterior.status is Status.CONVERGED
+    assert posterior.path == posterior.held == ()
+    assert_stationary(problem, posterior, ("rho", "eta"))
+    near = solve(problem, SpikeSlab(0.25), ThetaMixture(0.9), options=EPOptions(learn=("rho", "eta")))
+    assert posterior.weights.rho == pytest.approx(near.weights.rho, rel=2e-3)
+    assert posterior.labels.eta == pytest.approx(near.labels.eta, rel=1e-3)
+
+
 @pytest.mark.parametrize("max_iter", [40, 300])
 def test_max_iter_bounds_learning_too(max_iter):
     """'Factorisations at most': those of the path and of every E-step together."""

@@ -18,17 +18,21 @@ from dilutron.priors import Gaussians, Prior
 from dilutron.special import Vector
 
 EDGE = 1e-9  # learned values stay this far inside their interval: its ends are absorbing for EM
-CAUTION = 3.0  # longest accelerated move of one parameter, in log or log-odds units
 START = {"eta": (0.6, 0.98)}  # near 1/2 no label is heard; near 1 labels that contradict each other give EP no rest
-E_TOL = 1e-4  # mismatch that an E-step is solved to
-PATH_TOL = 1e-2  # the same on the path: the evidence is stationary, so its error is of second order
+PATH_TOL = 1e-2  # mismatch on the path: the evidence is stationary, so its error is of second order
 PATH_RATIO = 3.0  # each expected size on the path is this many times sparser than the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
+TALL = 20.0  # rows a feature from which the evidence has one sharp peak: no path, and EP hardly needs damping
+BOLD = 0.1  # damping there
+E_TOL, E_ROUGH = 1e-4, 1e-3  # mismatch that an E-step is solved to, at least and at most,
+E_SHARE = 0.1  # and in units of the change that EM would make
+CAUTION = 3.0  # longest move of one parameter, in log or log-odds units
+SHRINK, GROWTH = 0.5, 1.2  # of the longest move, where EP could not follow and where it could
+SLACK = 1e-3  # nats that a move may lose
+WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
-M_STEPS = 30  # at the same cavities
-THOROUGH = 3  # rungs for the points that matter: direct, late, annealed
-HALVINGS = 4  # times that a bad M-step is tried again
-SLACK = 0.01  # nats that an accelerated step may lose to the E-step's tolerance
+M_STEPS = 30  # at the same cavities, where parameters are learned along the way
+THOROUGH, PATIENT = 3, 500  # rungs (direct, late, annealed) and factorisations for the points that matter
 
 Improve = Callable[[Prior, Gaussians, frozenset[str]], Prior]
 Rest = Callable[..., Settled]
@@ -43,30 +47,62 @@ class PathPoint(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """EP at rest under the learned priors, how the learning ended, and the path it came by."""
+    """EP at rest under the learned priors, the path it came by, and the parameters that EP could follow no further."""
 
     settled: Settled
     path: tuple[PathPoint, ...]
+    held: tuple[str, ...] = ()
 
 
 class LearnState(NamedTuple):
-    """The best E-step so far with the parameters its M-step asks for, and those to try next."""
+    """The best E-step so far with the parameters its M-step asks for, and those to try next.
+
+    `names` are still to be learned; `held` are those that EP could follow no further. No coordinate moves by more than
+    `reach`. Once EP has not followed, E-steps are `tight`: there are places where it almost, but not quite, has a fixed
+    point. With `patient`, the proposal is the last one before a parameter is held.
+    """
 
     settled: Settled
     budget: int
-    log_evidence: float
+    names: frozenset[str]
+    objective: float
     error: float
     target: Blocks
     proposal: Blocks
     memory: Memory = Memory()
-    accelerated: bool = False
-    halvings: int = 0
+    reach: float = CAUTION
+    tight: bool = False
+    patient: bool = False
+    held: frozenset[str] = frozenset()
 
     @property
     def failed(self) -> bool:
-        """True where a callback stopped the E-step, the factorisations are used up, or no M-step leads on."""
-        spent = len(self.settled.trace) >= self.budget or self.halvings > HALVINGS
-        return spent or self.settled.status is Status.STOPPED
+        """True where a callback stopped the E-step, or the factorisations are used up."""
+        return len(self.settled.trace) >= self.budget or self.settled.status is Status.STOPPED
+
+    @property
+    def place(self) -> Vector:
+        """The coordinates of the E-step."""
+        return coordinates(self.settled.state.blocks, self.names)
+
+    @property
+    def wish(self) -> Vector:
+        """The move that the M-step asks for."""
+        return coordinates(self.target, self.names) - self.place
+
+    def moved(self, move: Vector) -> Blocks:
+        """The blocks after a move, cut to the reach."""
+        return moved_to(self.target, self.names, self.place + move * min(1.0, self.reach / _length(move)))
+
+    def promise(self, there: Blocks) -> float:
+        """Nats that going there promises, by the slopes of the evidence at the E-step."""
+        (here, blocks), gain = (self.settled.state.here, self.settled.state.blocks), 0.0
+        for old, new in zip(blocks, there, strict=True):
+            slopes = old.prior.slopes(old.part(here.cavity))
+            for name, value in _values(old.prior, self.names).items():
+                gain += float(np.sum(slopes[name] * (getattr(new.prior, name) - value)))
+            gain += new.prior.log_belief() - old.prior.log_belief()
+        return gain
 
 
 def em(prior: Prior, cavity: Gaussians, names: frozenset[str]) -> Prior:
@@ -130,7 +166,7 @@ def ready(blocks: Blocks, names: frozenset[str]) -> Blocks:
 
 def coordinates(blocks: Blocks, names: frozenset[str]) -> Vector:
     """The named parameters without bounds: log odds within an interval, logs on a half line."""
-    parts = []
+    parts = [np.empty(0)]
     for block in blocks:
         for name, value in _values(block.prior, names).items():
             low, high = block.prior.parameters[name]
@@ -169,31 +205,36 @@ def learn(
     """Maximise the log evidence over the named parameters, and run EP there down to `tol`.
 
     Each M-step is made at a fixed point of EP, where the explicit slopes of the log evidence are the whole ones.
-    The sequence of M-steps is Anderson accelerated; an accelerated step that lowers the evidence is taken back.
+    The sequence of M-steps is Anderson accelerated. A move that EP cannot follow, because it comes to no rest there or
+    the evidence is lower, is shortened. Where EP cannot follow a move that promises less than WORTH, nor with all
+    patience the M-step, the parameter that was to move most is held there, and the others are learned on.
     `rest(blocks, tol=, max_iter=, ladder=, start=)` is `ladder.settle` with its other arguments given.
     """
-    quick = partial(rest, ladder=(ladder[0]._replace(patience=min(ladder[0].patience, PATIENCE)),))
+    tall = blocks[-1].where.stop > (1.0 + TALL) * blocks[-1].where.start
+    direct = ladder[0]._replace(patience=min(ladder[0].patience, PATIENCE))
+    if tall:
+        direct = direct._replace(pace=direct.pace._replace(damping=min(BOLD, direct.pace.damping)))
+    quick = partial(rest, ladder=(direct,))
     thorough = partial(rest, ladder=ladder[:THOROUGH])
+    patient = partial(rest, ladder=(ladder[0], *ladder[:THOROUGH]))  # from where it was, then afresh
     blocks = ready(blocks, names)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
-    if path and start is None and "rho" in names & blocks[0].prior.parameters.keys():
+    if path and not tall and start is None and "rho" in names & blocks[0].prior.parameters.keys():
         before, points = _along_path(quick, blocks, names, improve, max_iter)
         if before.status is Status.STOPPED or len(before.trace) >= max_iter:
             return Learned(_unfinished(before), points)
         blocks, start = before.state.blocks, before.state.here.sites
-    e_tol = max(tol, E_TOL)
-    first = thorough(blocks, tol=e_tol, max_iter=_left(max_iter, before), start=start).after(before)
-    e_steps = partial(quick, tol=e_tol), partial(thorough, tol=e_tol)
-    step = partial(_em_step, e_steps=e_steps, names=names, improve=improve)
+    first = thorough(blocks, tol=max(tol, E_ROUGH), max_iter=_left(max_iter, before), start=start).after(before)
+    step = partial(_step, quick=quick, patient=patient, tol=tol, improve=improve)
     run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=max_iter)
-    settled = run.last.settled
+    settled, held = run.last.settled, tuple(sorted(run.last.held))
     if settled.status is Status.STOPPED or len(settled.trace) >= max_iter:
-        return Learned(_unfinished(settled), points)
+        return Learned(_unfinished(settled), points, held)
     if settled.state.here.mismatch > tol:
         left, start = _left(max_iter, settled), settled.state.here.sites
         settled = rest(settled.state.blocks, tol=tol, max_iter=left, ladder=ladder, start=start).after(settled)
-    return Learned(settled if run.status is Status.CONVERGED else _unfinished(settled), points)
+    return Learned(settled if run.status is Status.CONVERGED else _unfinished(settled), points, held)
 
 
 def _unfinished(settled: Settled) -> Settled:
@@ -248,37 +289,65 @@ def _appraised(settled: Settled, budget: int, names: frozenset[str], improve: Im
     target = improved(blocks, here.cavity, names, improve)
     change = drift(blocks, improved(blocks, here.cavity, names, em), names)
     objective = log_evidence(here) + sum(block.prior.log_belief() for block in blocks)
-    return LearnState(settled, budget, objective, change, target, target)
+    return LearnState(settled, budget, names, objective, change, target, target)
 
 
-def _em_step(state: LearnState, e_steps: tuple[Rest, Rest], names: frozenset[str], improve: Improve) -> LearnState:
-    """One E-step at the proposal and the M-step after it; a proposal that turns out bad is taken back."""
-    left, start = _left(state.budget, state.settled), state.settled.state.here.sites
-    quick, thorough = e_steps
-    e_step = thorough if state.halvings == HALVINGS else quick
-    settled = e_step(state.proposal, max_iter=left, start=start).after(state.settled)
-    new = _appraised(settled, state.budget, names, improve)
-    worse = settled.status is not Status.CONVERGED or new.log_evidence < state.log_evidence - SLACK
-    if worse and settled.status is not Status.STOPPED and state.settled.status is Status.CONVERGED:
-        return _taken_back(state, settled, names)
-    point = coordinates(settled.state.blocks, names)
-    memory = state.memory.seen(point, coordinates(new.target, names) - point, 4)
-    if len(memory.points) < 2:
-        return new._replace(memory=memory)
-    jump = np.clip(memory.extrapolated(np.ones_like(point), 1.0), point - CAUTION, point + CAUTION)
-    return new._replace(memory=memory, proposal=moved_to(new.target, names, jump), accelerated=True)
+def _step(state: LearnState, quick: Rest, patient: Rest, tol: float, improve: Improve) -> LearnState:
+    """One E-step at the proposal and the M-step after it, or a shorter move where EP cannot follow."""
+    old, left = state.settled, _left(state.budget, state.settled)
+    e_tol = tol if state.tight else max(tol, float(np.clip(E_SHARE * state.error, E_TOL, E_ROUGH)))
+    e_step, left = (patient, min(left, PATIENT)) if state.patient else (quick, left)
+    settled = e_step(state.proposal, tol=e_tol, max_iter=left, start=old.state.here.sites).after(old)
+    new = _appraised(settled, state.budget, state.names, improve)
+    lost = state.objective - new.objective - SLACK - _noise(old) - _noise(settled)
+    refused = settled.status is not Status.CONVERGED or lost > 0.0
+    if refused and settled.status is not Status.STOPPED and old.status is Status.CONVERGED:
+        return _taken_back(state, settled, improve)
+    reach = CAUTION if state.patient else min(GROWTH * state.reach, CAUTION)
+    memory = state.memory.seen(new.place, new.wish, 4)
+    new = new._replace(memory=memory, reach=reach, tight=state.tight, held=state.held)
+    return new._replace(proposal=_onward(new))
 
 
-def _taken_back(state: LearnState, tried: Settled, names: frozenset[str]) -> LearnState:
-    """After a jump, the plain M-step instead; after that, halves of it; at last the whole one with more patience."""
+def _noise(settled: Settled) -> float:
+    """Nats by which the evidence is off before EP is quite at rest: of second order, for it is stationary there."""
+    here = settled.state.here
+    return float(here.tilted.mean.size * min(here.spread, 1.0) ** 2)
+
+
+def _onward(state: LearnState) -> Blocks:
+    """Where to go: where accelerated M-steps lead if that is further up than the M-step itself, else twice as far."""
+    points = state.memory.points
+    if len(points) < 2:
+        return state.moved(state.wish)
+    jump = state.moved(state.memory.extrapolated(np.ones_like(points[-1]), 1.0) - points[-1])
+    # Where the evidence is convex acceleration leads down, to its minimum.
+    return jump if state.promise(jump) > state.promise(state.target) else state.moved(2.0 * state.wish)
+
+
+def _taken_back(state: LearnState, tried: Settled, improve: Improve) -> LearnState:
+    """After a move that EP could not follow: a shorter one, the last one, or the end for one parameter."""
     kept = state.settled._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
-    if state.accelerated:
-        return state._replace(settled=kept, proposal=state.target, memory=Memory(), accelerated=False)
-    here, there = (coordinates(blocks, names) for blocks in (state.settled.state.blocks, state.proposal))
-    halvings = state.halvings + 1
-    half = moved_to(state.target, names, 0.5 * (here + there))
-    proposal = state.target if halvings == HALVINGS else half
-    return state._replace(settled=kept, proposal=proposal, memory=Memory(), halvings=halvings)
+    short = state.promise(state.proposal) < WORTH
+    if state.patient or (short and state.held):
+        last = max(sorted(state.names), key=partial(_way, state))
+        held = _appraised(kept, state.budget, state.names - {last}, improve)
+        return held._replace(tight=True, held=state.held | {last})
+    if short:
+        return state._replace(settled=kept, proposal=state.target, tight=True, patient=True)
+    reach = SHRINK * _length(coordinates(state.proposal, state.names) - state.place)
+    state = state._replace(settled=kept, memory=Memory(), reach=reach, tight=True)
+    return state._replace(proposal=state.moved(state.wish))
+
+
+def _way(state: LearnState, name: str) -> float:
+    """How far the M-step moves one parameter."""
+    return _length(state._replace(names=frozenset({name})).wish)
+
+
+def _length(move: Vector) -> float:
+    """Of the longest coordinate; never zero."""
+    return float(np.max(np.abs(move), initial=np.finfo(np.float64).tiny))
 
 
 def _at_density(prior: Prior, density: float) -> Prior:

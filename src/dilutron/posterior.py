@@ -81,6 +81,8 @@ class Posterior:
         As in `Problem`.
     path : tuple of PathPoint
         Log evidence along the expected sizes tried, where rho was learned.
+    held : tuple of str
+        Learned parameters that have stopped where EP comes to rest no further: see `EPOptions.learn_tol`.
     failures, invalid : int
         Factorisations that failed and cavities that were invalid on the way; both were recovered from.
     sites : Sites or None
@@ -105,6 +107,7 @@ class Posterior:
     intercept: float = 0.0
     intercept_std: float = 0.0
     path: tuple[PathPoint, ...] = ()
+    held: tuple[str, ...] = ()
     failures: int = 0
     invalid: int = 0
     sites: Sites | None = None
@@ -215,6 +218,7 @@ class Posterior:
             "seconds",
             "intercept",
             "intercept_std",
+            "held",
             "failures",
             "invalid",
         ):
@@ -260,6 +264,7 @@ class Posterior:
             intercept=float(facts["intercept"]),
             intercept_std=float(facts["intercept_std"]),
             path=tuple(PathPoint(float(k), float(v), Status(s)) for k, v, s in facts["path"]),
+            held=tuple(map(str, facts.get("held", ()))),
             failures=int(facts["failures"]),
             invalid=int(facts["invalid"]),
             sites=sites,

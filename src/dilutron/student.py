@@ -47,10 +47,15 @@ class EPOptions:
     rate : float
         Learning rate of the gradient steps.
     learn_tol : float
-        Learning has converged when a further update would change no parameter by more than this, relatively.
+        Learning has converged when a further update would change no parameter by more than this, relatively. The slopes
+        of the log evidence vanish there. With few rows they may not vanish anywhere: the evidence rises up to where EP
+        has no fixed point any more. A parameter is then held where EP comes to rest, or to more evidence, neither after
+        a move that promises less than 0.2 nats nor after the whole update; the others are learned on, and
+        `Posterior.held` names it.
     path : bool
         Where rho is learned, try a path of expected sizes first and begin where the log evidence is best. Without it
-        learning climbs from the given rho alone, which is not safe with few samples.
+        learning climbs from the given rho alone, which is not safe with few samples. From 20 rows a feature it is, and
+        no path is tried.
     scheme : {"natural", "paper"}
         Natural parameters with acceleration and fallbacks, or the paper's own iteration, for reproduction.
     damping : float, optional
@@ -257,6 +262,7 @@ def _posterior(method: str, problem: Problem, gaussian: Gaussian, learned: Learn
         intercept=float(here.tilted.mean[n_features]) if intercept else 0.0,
         intercept_std=float(std[n_features]) if intercept else 0.0,
         path=learned.path,
+        held=learned.held,
         failures=settled.failures,
         invalid=settled.invalid,
         sites=here.sites,
