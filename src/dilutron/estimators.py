@@ -54,8 +54,8 @@ class EPClassifier(SparseClassifier):
     tol : float
         Moments must match to this.
     max_iter : int
-        Iterations at most for each expected size; never more than 25 where sizes are tried on a table with more
-        features than rows, since they are dear there: the path ends at a sparse size that takes longer.
+        Iterations at most for each expected size; where sizes are tried on a table with more features than rows never
+        more than 120, and on very large ones, where they are dear, fewer, down to 25.
     warm_start : bool
         Begin at the last fit where it had the same labels and as many features.
     verbose : bool

@@ -42,7 +42,10 @@ LADDER = (
     Rung("proper", Pace(), (), 80, proper=True),
 )
 # Where EP would swing and iterations are dear: means are moved alone between them, which also steadies the variances.
-PROPER = (Rung("proper", Pace(0.35, means=8), (), 15, proper=True),)
+PROPER = (
+    Rung("proper", Pace(0.35, means=8), (), 15, proper=True),
+    Rung("proper, plain", Pace(), (), 25, proper=True),
+)
 
 
 class Mark(NamedTuple):

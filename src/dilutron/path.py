@@ -28,7 +28,7 @@ HARDER = 10.0  # step of a learned beta
 WORTH = 2.0  # nats of evidence that each step must bring
 STRONG = 3.0  # nats that all of them must: soft labels are safe, hard ones must be proven
 DROP = 4.0  # nats of the total below the best at which the path ends
-LOST = 2  # sizes without convergence after which it ends, where there was none before; else after one
+LOST = 2  # sizes in a row without convergence after which it ends
 FAINT = 0.02  # shares below this are left out of an average
 
 CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
@@ -145,7 +145,7 @@ def _descent(
         good = path[-1].good
         lost = 0 if good else lost + 1
         best = max(best, path[-1].total) if good else best
-        if (lost and best > -np.inf) or lost == LOST or path[-1].total < best - DROP:
+        if lost == LOST or path[-1].total < best - DROP:
             break
         warm = posterior if good and posterior.sites is not None else warm
     return path

@@ -23,7 +23,9 @@ from dilutron.special import Vector
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is ETA until the data speak
 ETA = COUNTS[0] / sum(COUNTS)
-PATH, TRIAL = 25, 25  # iterations at most on the path and for a trial, where features outnumber rows and they are dear
+FEWEST, MOST = 25, 120  # iterations allowed at each size of the path where features outnumber rows, between the two
+WORK = 6e11  # such that they cost no more multiplications than this: about a minute
+TRIAL = 25  # iterations of a trial there
 TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
 SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
@@ -131,13 +133,18 @@ def solved_at(
     beta = harder * SIGNAL / power if power > 0.0 else wish.beta
     labels = RobustProbit(eta, beta, 1.0 if all_once(copies) else copies, COUNTS)
     if np.sum(copies) < problem.X.shape[1] and (trial or wish.density is None):
-        wish = replace(wish, max_iter=min(wish.max_iter, TRIAL if trial else PATH))
+        wish = replace(wish, max_iter=min(wish.max_iter, TRIAL if trial else _allowed(*problem.X.shape)))
     if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
         wish = replace(wish, tol=max(wish.tol, TRIAL_TOL))
     posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
     say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
     return posterior
+
+
+def _allowed(n_rows: int, n_features: int) -> int:
+    """Iterations at one size of the path: sparse sizes may need many, which a large table makes dear."""
+    return int(np.clip(WORK / (n_rows**2 * n_features), FEWEST, MOST))
 
 
 def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float) -> float:
