@@ -170,6 +170,7 @@ def by_classifier(beast: Beast) -> tuple[Row, Vector]:
         "warned": not silent,
         "eta": model.eta_,
         "rho": model.rho_,
+        "held": " ".join(sorted({name for p in posteriors for name in p.held})),
         "n_iter": model.n_iter_,
         "finite": finite and all(p.status is not Status.COLLAPSED for p in posteriors),
     }
@@ -188,6 +189,7 @@ def by_solve(beast: Beast) -> tuple[Row, Vector]:
         "warned": posterior.status is not Status.CONVERGED,
         "eta": posterior.labels.eta,
         "rho": float(np.mean(posterior.weights.rho)),
+        "held": " ".join(posterior.held),
         "n_iter": posterior.n_iter,
         "finite": bool(np.all(np.isfinite(posterior.mean)) and np.all(np.isfinite(posterior.std))),
     }
@@ -237,6 +239,7 @@ def summarised(solver: str, rows: list[Row]) -> Row:
         "problems": len(rows),
         "at_rest": sum(row["at_rest"] for row in rows),
         "converged": sum(row["status"] == "converged" for row in rows),
+        "of_them_held": sum(row["status"] == "converged" and bool(row["held"]) for row in rows),
         "collapsed": sum(row["status"] == "collapsed" for row in rows),
         "not_finite": sum(not row["finite"] for row in rows),
         "silent": sum(not row["warned"] for row in restless),

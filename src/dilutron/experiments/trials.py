@@ -128,6 +128,7 @@ def _graded(told: Lesson, variant: str, weights: SpikeSlab, labels: RobustProbit
         "rho_learned": float(np.mean(posterior.weights.rho)),
         "eta_learned": posterior.labels.eta,
         "log_evidence": posterior.log_evidence,
+        "held": " ".join(posterior.held),
         **_scores(posterior, told),
     }
 
