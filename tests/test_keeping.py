@@ -142,6 +142,8 @@ DAMAGE = {
     "unknown parameter": lambda f: signed(f, lambda facts: facts["parameters"].update(wings=2)),
     "other names": lambda f: signed(f, lambda facts: facts.update(names=np.array(list("abcdefgh"), dtype=object))),
     "other size": lambda f: signed(f, lambda facts: facts.update(n_features=9)),
+    "endless sharpness": lambda f: signed(f, lambda facts: facts["fits"][0].update(sharpness=np.inf)),
+    "shares of nothing": lambda f: signed(f, lambda facts: facts["fits"][0].update(weights=[0.0])),
     "no fits": lambda f: signed(f, lambda facts: facts.update(fits=3)),
 }
 

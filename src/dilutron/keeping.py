@@ -113,6 +113,11 @@ def _outline(fit: Fit) -> dict[str, Any]:
 
 
 def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
+    sharpness, weights = float(outline["sharpness"]), np.asarray(outline["weights"], dtype=float)
+    if not 0.0 < sharpness < np.inf:
+        raise ValueError(f"sharpness is {sharpness}")
+    if not (np.all(weights >= 0.0) and np.isclose(weights.sum(), 1.0)):
+        raise ValueError("the weights of the posteriors are no shares of one")
     shares = [
         Share(float(weight), kept(Posterior.load(folder / f"posterior-{i}-{j}")))
         for j, weight in enumerate(outline["weights"])
@@ -121,7 +126,7 @@ def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
         Tried(float(size), float(score), float(prior), float(weight), float(evidence), Status(end))
         for size, score, prior, weight, evidence, end in outline["path"]
     )
-    return Fit(tuple(shares), path, outline["heard"], float(outline["sharpness"]))
+    return Fit(tuple(shares), path, outline["heard"], sharpness)
 
 
 def _files(folder: Path) -> list[Path]:
