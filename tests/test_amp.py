@@ -274,14 +274,16 @@ def test_patterns_that_are_nothing_but_means(X, labels):
 def test_swinging_between_two_points_is_no_convergence():
     """On this instance every second state is the same, and neighbours are far apart."""
     problem, _ = teacher_problem(128, 4.0, seed=4, eta=0.95)
-    for accelerated, longest in ((True, 250), (False, 300)):
+    for accelerated in (True, False):
         states = []
         options = {"max_iter": 300, "accelerated": accelerated, "callback": states.append}
         posterior = solve(problem, ThetaMixture(0.95), **options)
         last, before = states[-1].estimate.mean, states[-2].estimate.mean
         assert np.max(np.abs(last - before)) > 0.1
         assert posterior.status is Status.MAX_ITER
-        assert 200 < posterior.n_iter <= longest, "only the published iteration waits to the end"
+        assert posterior.n_iter < 250 if accelerated else posterior.n_iter == 300, (
+            "the published one goes on to the end"
+        )
 
 
 def test_variances_must_come_to_rest_too():

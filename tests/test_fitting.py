@@ -1,10 +1,11 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import softmax
 
-from dilutron import SpikeSlab, Status, ThetaMixture, solve
+from dilutron import SpikeSlab, Status, ThetaMixture, path, solve, wishes
 from dilutron.averages import Fit, Share
 from dilutron.fitting import fitted
 from dilutron.path import CHOICES, FAINT, FAR, TRUST, log_prior, path_densities
@@ -252,3 +253,30 @@ def test_odds():
     np.testing.assert_allclose(with_odds(0.3, np.ones(3)), 0.3)
     assert np.all(np.isfinite(log_odds(np.array([0.0, 0.5, 1.0]))))
     assert log_odds(np.array([0.5]))[0] == 0.0
+
+
+def test_one_lost_size_does_not_end_the_path_but_two_in_a_row_or_a_poor_one_at_rest_do(monkeypatch):
+    densities = np.array([0.4, 0.2, 0.1, 0.05])
+
+    def ends(*points):
+        """Totals of the sizes, None where there was no rest."""
+        left = iter(points)
+
+        def point(density, posterior, score, wish):
+            total = next(left)
+            return path.Point(density, posterior, -60.0 if total is None else total, 0.0, total is not None, 1.0)
+
+        monkeypatch.setattr(path, "_point", point)
+        answer = SimpleNamespace(sites=None)
+        return len(path._descent(densities, WISH, lambda *a: answer, None))
+
+    assert ends(-10.0, None, -8.0, -9.0) == 4
+    assert ends(-10.0, None, None, -9.0) == 3
+    assert ends(-10.0, -15.0, -8.0, -9.0) == 2
+    assert ends(None, -10.0, None, -9.0) == 4
+
+
+def test_large_tables_get_fewer_iterations_a_size():
+    assert wishes._allowed(60, 2000) == wishes.MOST
+    assert wishes._allowed(1000, 23_000) < 30
+    assert wishes._allowed(10_000, 100_000) == wishes.FEWEST

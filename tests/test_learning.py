@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dilutron import EPOptions, Probit, Problem, RobustProbit, SpikeSlab, Status, ThetaMixture, solve
+from dilutron import EPOptions, Probit, Problem, RobustProbit, SpikeSlab, Status, ThetaMixture, ladder, solve
 from dilutron.data import lesson
 from tests.problems import teacher_problem
 
@@ -262,3 +262,27 @@ def test_slopes_are_those_of_the_log_evidence():
             pair = (moved, labels) if prior is weights else (weights, moved)
             ends.append(solve(problem, *pair, options=EPOptions(tol=1e-9)).log_evidence)
         assert slopes[name] == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-3, abs=1e-5), name
+
+
+@pytest.mark.parametrize("tol", [1e-3, 0.05, 0.2])
+def test_learning_along_learns_at_any_tolerance_and_from_a_start_at_rest(tol):
+    problem, _ = teacher_problem(n_weights=120, alpha=0.5, eta=0.9, seed=1)
+    weights, labels = SpikeSlab(0.1), RobustProbit(0.98, beta=0.5, counts=(19.0, 1.0))
+    fixed = solve(problem, weights, labels, options=EPOptions(tol=1e-4, fallback="proper"))
+    options = EPOptions(tol=tol, learn=("eta",), learning="along", fallback="proper", learn_tol=1e-3)
+    for start in (None, fixed):
+        posterior = solve(problem, weights, labels, options=options, start=start)
+        assert posterior.status is Status.CONVERGED
+        assert posterior.labels.eta < 0.97
+
+
+def test_more_damping_that_is_asked_for_is_kept_on_tall_tables(monkeypatch):
+    """There learning takes bolder steps by default."""
+    problem, paces = probit_problem(n=5, alpha=30.0), []
+    honest = ladder.step
+    monkeypatch.setattr(ladder, "step", lambda *a, pace, **k: paces.append(pace.damping) or honest(*a, pace=pace, **k))
+    solve(problem, SpikeSlab(0.3), Probit(1.5), options=EPOptions(learn=("rho",), damping=0.9))
+    assert min(paces) >= 0.7, "that of the ladder's other rungs"
+    paces.clear()
+    solve(problem, SpikeSlab(0.3), Probit(1.5), options=EPOptions(learn=("rho",)))
+    assert min(paces) < 0.5

@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -181,3 +183,15 @@ def test_layout_and_type_do_not_matter(layout, shape):
     other = solve(Problem.from_arrays(layout(patterns), layout(labels * 1.0)), SpikeSlab(0.5), ThetaMixture(0.9))
     np.testing.assert_array_equal(other.mean, plain.mean)
     np.testing.assert_array_equal(other.std, plain.std)
+
+
+def test_solves_share_one_signed_design_that_nobody_can_write_to_and_that_does_not_travel():
+    problem = Problem.from_arrays([[1.0, 2.0], [3.0, -4.0]], [1, -1])
+    design = problem.signed()
+    assert problem.signed() is design
+    assert problem.signed(intercept=True).shape == (2, 3)
+    with pytest.raises(ValueError, match="read-only"):
+        design[0, 0] = 5.0
+    sent = pickle.loads(pickle.dumps(problem))
+    assert "_signed" not in vars(sent)
+    np.testing.assert_array_equal(sent.signed(), design)

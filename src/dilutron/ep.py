@@ -17,7 +17,6 @@ from dilutron.special import Vector
 COLLAPSE = 1e-4  # below this share of the prior's power the weights have fallen into the trap w = 0
 MARGIN = 1e-12  # cavity precisions below this share of the marginal's are rounding noise around zero
 ENOUGH = 0.1  # mismatch of the means, in units of the variances', at which moving them alone has done its work
-HEED = 0.03  # mismatch below which a visit has something to teach
 RETREATS = 12  # halvings of one step before the run gives up
 
 
@@ -47,7 +46,8 @@ class Block(NamedTuple):
 
 
 Blocks = tuple[Block, ...]
-Teach = Callable[[Blocks, Gaussians], tuple[Blocks, float]]  # better priors, and how far from the old, as an error
+# From a visit's cavities and mismatch: better priors, and how far they are from the old, as an error.
+Teach = Callable[[Blocks, Gaussians, float], tuple[Blocks, float]]
 
 
 class Visit(NamedTuple):
@@ -77,12 +77,12 @@ class EPState(NamedTuple):
     retreats: int = 0
     failures: int = 0
     invalid: int = 0
-    drift: float = 0.0
+    unlearned: float = 0.0
 
     @property
     def error(self) -> float:
         """The undamped moment mismatch, or what parameters that are learned along still change."""
-        return max(self.here.mismatch, self.drift)
+        return max(self.here.mismatch, self.unlearned)
 
     @property
     def failed(self) -> bool:
@@ -246,7 +246,10 @@ def _visited(sites: Sites, gaussian: Gaussian, blocks: Blocks, scale: Vector, pa
     of_means, of_variances = mismatches(here.tilted, here.marginals, scale).max(axis=1)
     move = partial(_mean_step, blocks=blocks, scale=scale)
     start, tol = Means(here, Memory(), of_means), ENOUGH * float(of_variances)
-    return iterate(move, start, tol=tol, max_iter=pace.means).best.here
+    try:
+        return iterate(move, start, tol=tol, max_iter=pace.means).best.here
+    except NotPositive:  # a move too far: the visit before it stands
+        return here
 
 
 def _mean_step(state: Means, blocks: Blocks, scale: Vector) -> Means:
@@ -263,13 +266,14 @@ def _mean_step(state: Means, blocks: Blocks, scale: Vector) -> Means:
     mean = means_at(together)
     marginals = Marginals(mean, var, log_z + 0.5 * float(together @ mean - was), means_at)
     here = visit(sites, marginals, blocks, scale)
-    return Means(here, memory, float(mismatches(here.tilted, marginals, scale)[0].max()))
+    error = np.inf if here.invalid else float(mismatches(here.tilted, marginals, scale)[0].max())
+    return Means(here, memory, error)
 
 
 def step(state: EPState, gaussian: Gaussian, pace: Pace, teach: Teach | None = None) -> EPState:
     """One factorisation: visit the proposal and make the next one, or retreat from it.
 
-    Where there is a `teach`, the priors learn from every visit that is not far from rest.
+    Where there is a `teach`, the priors learn along the way.
     """
     with np.errstate(all="ignore"):  # invalid values are looked for and counted, not warned about
         try:
@@ -278,10 +282,9 @@ def step(state: EPState, gaussian: Gaussian, pace: Pace, teach: Teach | None = N
             return _retreat(state)
         if state.accelerated and here.invalid > state.here.invalid:  # a jump too far; a damped step may yet be good
             return _retreat(state)
-        blocks, drift = state.blocks, 0.0
-        if teach is not None and here.mismatch < HEED:
-            blocks, drift = teach(blocks, here.cavity)
-        state = state._replace(blocks=blocks, drift=drift)
+        if teach is not None:
+            blocks, unlearned = teach(state.blocks, here.cavity, here.mismatch)
+            state = state._replace(blocks=blocks, unlearned=unlearned)
         return _advance(state, here, pace)
 
 

@@ -156,6 +156,8 @@ def _attempt(
     if rung.proper:
         blocks = (*blocks[:-1], blocks[-1]._replace(proper=True))
     state = init(blocks, gaussian, rung.pace, start)
+    if teach is not None:
+        state = state._replace(unlearned=np.inf)  # until it has been asked: a start at rest may know nothing yet
     advance = partial(step, gaussian=gaussian, pace=rung.pace, teach=teach)
     run = iterate(
         advance, state, tol=tol, max_iter=limit, patience=rung.patience, keep=_without_memory, callback=callback

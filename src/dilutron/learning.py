@@ -31,6 +31,7 @@ SHRINK, GROWTH = 0.5, 1.2  # of the longest move, where EP could not follow and 
 SLACK = 1e-3  # nats that a move may lose
 WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
+HEED = 0.03  # mismatch below which a visit teaches something, where parameters are learned along the way
 M_STEPS = 30  # at the same cavities, where parameters are learned along the way
 THOROUGH, PATIENT = 3, 500  # rungs (direct, late, annealed) and factorisations for the points that matter
 
@@ -136,8 +137,15 @@ def improved(blocks: Blocks, cavity: Gaussians, names: frozenset[str], improve: 
     return tuple(new)
 
 
-def taught(blocks: Blocks, cavity: Gaussians, names: frozenset[str], tol: float) -> tuple[Blocks, float]:
-    """The best values for these cavities, and how far they are in units of what they need not be moved for."""
+def taught(
+    blocks: Blocks, cavity: Gaussians, mismatch: float, names: frozenset[str], tol: float, heed: float
+) -> tuple[Blocks, float]:
+    """The best values for these cavities, and how far they are in units of what they need not be moved for.
+
+    A visit whose mismatch is not below `heed` teaches nothing yet.
+    """
+    if not mismatch < heed:
+        return blocks, np.inf
     new = blocks
     for _ in range(M_STEPS):
         new = improved(new, cavity, names, em)
@@ -207,16 +215,20 @@ def learn(
     Each M-step is made at a fixed point of EP, where the explicit slopes of the log evidence are the whole ones.
     The sequence of M-steps is Anderson accelerated. A move that EP cannot follow, because it comes to no rest there or
     the evidence is lower, is shortened. Where EP cannot follow a move that promises less than WORTH, nor with all
-    patience the M-step, the parameter that was to move most is held there, and the others are learned on.
+    patience the M-step, the parameter that was to move most is held there, and the others are learned on; of these
+    the whole M-step is not tried again before they are held.
     `rest(blocks, tol=, max_iter=, ladder=, start=)` is `ladder.settle` with its other arguments given.
     """
     tall = blocks[-1].where.stop > (1.0 + TALL) * blocks[-1].where.start
     direct = ladder[0]._replace(patience=min(ladder[0].patience, PATIENCE))
-    if tall:
+    if tall and direct.pace.damping == LADDER[0].pace.damping:  # not where another one was asked for
         direct = direct._replace(pace=direct.pace._replace(damping=min(BOLD, direct.pace.damping)))
     quick = partial(rest, ladder=(direct,))
     thorough = partial(rest, ladder=ladder[:THOROUGH])
-    patient = partial(rest, ladder=(ladder[0], *ladder[:THOROUGH]))  # from where it was, then afresh
+    afresh = (
+        () if ladder[0].proper else ladder[:1]
+    )  # from where it was, then afresh; proper rungs only ever do the first
+    patient = partial(rest, ladder=(*afresh, *ladder[:THOROUGH]))
     blocks = ready(blocks, names)
     before: Settled | None = None
     points: tuple[PathPoint, ...] = ()
@@ -265,7 +277,8 @@ def _along_path(
         if good and evidence > top:
             best, top = last, evidence
         lost = 0 if good else lost + 1
-        if last.status is Status.STOPPED or lost == 2 or evidence < top - PATH_DROP or len(last.trace) >= max_iter:
+        dropped = good and evidence < top - PATH_DROP
+        if last.status is Status.STOPPED or lost == 2 or dropped or len(last.trace) >= max_iter:
             break
         if good:
             start = last.state.here.sites

@@ -92,10 +92,15 @@ def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> tuple[float, 
     A step is tried only where it would be worth it if the slope of the evidence were to fall to nothing along it.
     """
     factor, best = 1.0, posterior
-    while "beta" in wish.learn and at_rest(best, wish.tol) and 0.5 * _rise(best) * np.log(HARDER) > WORTH:
+    loose = max(wish.tol, TRIAL_TOL)
+    while (
+        "beta" in wish.learn
+        and at_rest(best, wish.tol if best is posterior else loose)
+        and 0.5 * _rise(best) * np.log(HARDER) > WORTH
+    ):
         harder = solve_at(best.weights.rho, best, harder=HARDER * factor, trial=True)
         gain = known(harder.log_evidence) - known(best.log_evidence)
-        if not gain > WORTH or not at_rest(harder, max(wish.tol, TRIAL_TOL)):
+        if not gain > WORTH or not at_rest(harder, loose):
             break
         factor, best = HARDER * factor, harder
     return (factor, best) if known(best.log_evidence) > known(posterior.log_evidence) + STRONG else (1.0, posterior)
@@ -133,8 +138,8 @@ def _descent(
 ) -> Path:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
 
-    The path ends with the densities, where the total has dropped well below its best, or where there is no convergence
-    any more: it is then sparser than the data allow.
+    The path ends with the densities, where the total has dropped well below its best, or after LOST sizes in a row
+    without convergence: it is then sparser than the data allow.
     """
     path: Path = []
     best, lost = -np.inf, 0
@@ -145,7 +150,7 @@ def _descent(
         good = path[-1].good
         lost = 0 if good else lost + 1
         best = max(best, path[-1].total) if good else best
-        if lost == LOST or path[-1].total < best - DROP:
+        if lost == LOST or (good and path[-1].total < best - DROP):
             break
         warm = posterior if good and posterior.sites is not None else warm
     return path

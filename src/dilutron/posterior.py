@@ -40,6 +40,7 @@ UNREADABLE = (  # what reading a spoilt file may end in; sizes that are declared
         TokenError,
     ),
 )
+COVARIANCE = ("covariance_base", "covariance_root", "covariance_sign")
 PRIORS: dict[str, type[Prior]] = {kind.__name__: kind for kind in (SpikeSlab, RobustProbit, Normal)}
 
 
@@ -68,7 +69,8 @@ class Posterior:
     left_out : array of shape (M,) or None
         Log probability of each label given all others, from its cavity.
     slopes : dict of str to float
-        How the log evidence changes with each parameter of the priors that is one number; of EP.
+        Of EP: how the log evidence changes with each parameter of the priors that is one number. Exact at rest, but
+        for labels that were kept proper, where it is near.
     status : Status
     mismatch : float
         Largest undamped violation of moment matching at the end (for EP).
@@ -208,8 +210,8 @@ class Posterior:
         if self.sites is not None:
             arrays |= {"site_precision": self.sites.precision, "site_shift": self.sites.shift}
         if covariance and self.source is not _absent:
-            parts = self.covariance()._asdict().items()
-            arrays |= {f"covariance_{name}": part for name, part in parts if part is not None}
+            # Without the design: with it a folder would hold the patterns and labels themselves.
+            arrays |= dict(zip(COVARIANCE, self.covariance().alone(), strict=False))
         facts: dict[str, Any] = {"format": FORMAT, "dilutron": __version__}
         for name in (
             "method",
@@ -242,7 +244,7 @@ class Posterior:
         _check_shapes(arrays, len(facts["names"]))
         source = _absent
         if "covariance_base" in arrays:
-            stored = Covariance(*(arrays.get(f"covariance_{name}") for name in Covariance._fields))  # type: ignore[arg-type]
+            stored = Covariance(*(arrays[name] for name in COVARIANCE))
             source = lambda: stored  # noqa: E731
         sites = Sites(arrays["site_precision"], arrays["site_shift"]) if "site_shift" in arrays else None
         return cls(
@@ -264,12 +266,12 @@ class Posterior:
             intercept=float(facts["intercept"]),
             intercept_std=float(facts["intercept_std"]),
             path=tuple(PathPoint(float(k), float(v), Status(s)) for k, v, s in facts["path"]),
-            held=tuple(map(str, facts.get("held", ()))),
+            held=_held(facts.get("held", [])),
             failures=int(facts["failures"]),
             invalid=int(facts["invalid"]),
             sites=sites,
             left_out=arrays.get("left_out"),
-            slopes={str(name): float(slope) for name, slope in facts.get("slopes", {}).items()},
+            slopes=_slopes(facts.get("slopes", {})),
             source=source,
         )
 
@@ -297,9 +299,6 @@ def _check_shapes(arrays: dict[str, Any], n_weights: int) -> None:
         base, sign = arrays["covariance_base"], arrays["covariance_sign"]
         wanted |= {"covariance_base": (base.size,), "covariance_sign": (sign.size,)}
         wanted["covariance_root"] = (sign.size, base.size)
-        if "covariance_half" in arrays or "covariance_design" in arrays:
-            n_rows = len(arrays["covariance_half"])
-            wanted |= {"covariance_half": (n_rows, n_rows), "covariance_design": (n_rows, base.size)}
         if base.size not in (n_weights, n_weights + 1):
             raise ValueError(f"the covariance has {base.size} rows for {n_weights} weights")
     for name, shape in wanted.items():
@@ -311,6 +310,19 @@ def _check_shapes(arrays: dict[str, Any], n_weights: int) -> None:
             raise ValueError(f"array {name} holds what is no number")
     if not (np.all(arrays["scale"] > 0.0) and np.all(arrays["std"] >= 0.0)):
         raise ValueError("a scale or a standard deviation is not positive")
+
+
+def _held(names: Any) -> tuple[str, ...]:
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"held is no list of names: {names!r}")
+    return tuple(names)
+
+
+def _slopes(slopes: dict[str, Any]) -> dict[str, float]:
+    known = {str(name): float(slope) for name, slope in slopes.items()}
+    if not all(np.isfinite(slope) for slope in known.values()):
+        raise ValueError("a slope is no number")
+    return known
 
 
 def _prior(role: str, facts: dict[str, Any], arrays: dict[str, Any]) -> Prior:

@@ -94,14 +94,16 @@ class Problem:
     def signed(self, *, intercept: bool = False) -> Any:
         """Every pattern times its label, Eq. (3), with a last column for the intercept where wanted.
 
-        Not to be written to: all solves of a problem share it, else each on a path of wide ones would hold its own.
+        It cannot be written to, and X must not change once it is made: all solves of a problem share it, else each on a
+        path of wide ones would hold its own.
         """
         if not intercept:
             self.refuse_empty_rows()
         if isinstance(self.X, Rows):
             return self.X.signed(self.labels, intercept=intercept)
         if intercept not in self._signed:
-            self._signed[intercept] = signed(self.X, self.labels, intercept=intercept)
+            self._signed[intercept] = design = signed(self.X, self.labels, intercept=intercept)
+            design.flags.writeable = False
         return self._signed[intercept]
 
     @cached_property

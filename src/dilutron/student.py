@@ -14,7 +14,7 @@ from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
 from dilutron.gaussian import Gaussian, Sites, Tied, quick
 from dilutron.ladder import LADDER, PROPER, Callback, Rung, settle
-from dilutron.learning import Learned, Rest, climb, em, learn, ready, taught
+from dilutron.learning import HEED, Learned, Rest, climb, em, learn, ready, taught
 from dilutron.loop import Status
 from dilutron.options import names, old_share, one_of, positive, truth, whole
 from dilutron.posterior import Posterior
@@ -199,7 +199,8 @@ def _run(
             start=sites,
         )
     else:
-        teach = partial(taught, names=learnt, tol=options.learn_tol) if learnt else None
+        heard = partial(taught, names=learnt, tol=options.learn_tol, heed=max(HEED, tol))
+        teach = heard if learnt else None
         begin = ready(blocks, learnt)
         learned = Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
     if rough is gaussian:
@@ -273,7 +274,7 @@ def _posterior(method: str, problem: Problem, gaussian: Gaussian, learned: Learn
 
 
 def _slopes(blocks: Blocks, cavity: Gaussians) -> dict[str, float]:
-    """Of the log evidence at a fixed point of EP, where the explicit slopes are the whole ones."""
+    """The explicit slopes of the log evidence: the whole ones at a fixed point of EP with all labels as they are."""
     with np.errstate(all="ignore"):
         found = {name: slope for b in blocks for name, slope in b.prior.slopes(b.part(cavity)).items()}
     return {name: float(slope) for name, slope in found.items() if np.ndim(slope) == 0 and np.isfinite(slope)}

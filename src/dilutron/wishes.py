@@ -161,7 +161,15 @@ def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
     start = posterior if posterior.sites is not None else None
     rested = _run(problem, posterior.weights, posterior.labels, wish, (), start)
     status = Status.MAX_ITER if rested.status is Status.CONVERGED else rested.status  # what is learned has not settled
-    return replace(rested, status=status, trace=posterior.trace + rested.trace)
+    failures, invalid = posterior.failures + rested.failures, posterior.invalid + rested.invalid
+    return replace(
+        rested,
+        status=status,
+        trace=posterior.trace + rested.trace,
+        held=posterior.held,
+        failures=failures,
+        invalid=invalid,
+    )
 
 
 def solved_with(problem: Problem, copies: Vector, wish: Wish, learned: Posterior, start: Posterior | None) -> Posterior:
@@ -192,7 +200,7 @@ def _run(
 
 
 def _covariance(problem: Problem, intercept: bool, sites: Sites, copies: float | Vector) -> Covariance:
-    """Of the weights, from a design made anew: else every posterior on the path would hold one of its own."""
+    """Of the weights, by a backend made anew: else every posterior on the path would hold the workspaces of its own."""
     of_each = np.ones_like(sites.precision)
     of_each[-len(problem.labels) :] = copies
     together = Sites(of_each * sites.precision, of_each * sites.shift)

@@ -70,6 +70,7 @@ def facts_of(sheet: Sheet, request: Request, model: Any, order: Any) -> dict[str
             "status": model.status_,
             "converged": settled(model.fits_, model.tol),
             "n_iter": model.n_iter_,
+            "held": sorted({name for fit in model.fits_ for share in fit.shares for name in share.posterior.held}),
             # Of three or more classes, the mean over one classifier for each.
             **{name: np.mean(getattr(model, f"{name}_")) for name in ("eta", "rho", "beta", "lam", "log_evidence")},
             "n_features_likely": model.n_features_likely_,
