@@ -23,7 +23,7 @@ from dilutron.special import Vector
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is ETA until the data speak
 ETA = COUNTS[0] / sum(COUNTS)
-FEWEST, MOST = 25, 120  # iterations allowed at each size of the path where features outnumber rows, between the two
+FEWEST, MOST = 25, 75  # iterations allowed at each size of the path where features outnumber rows, between the two
 WORK = 6e11  # such that they cost no more multiplications than this: about a minute
 TRIAL = 25  # iterations of a trial there
 TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
