@@ -93,14 +93,15 @@ def main(instances: int, jobs: int) -> None:
     """One trial at a time: a second one would be in the way. Few instances mean small tables only."""
     there = installed(CLASSIFIERS)
     sizes = [size for size in SIZES if instances >= 100 or size[0] * size[1] < LARGE]
-    cells = [
-        {"rows": rows, "columns": columns, "method": name, "threads": threads, "code": code(method)}
-        for rows, columns in sorted(sizes, key=lambda size: size[0] * size[1])
-        for name, method in there.items()
-        for threads in (1, 2)
-    ]
-    rows = kept("scale", trial, [(cell, 0) for cell in cells], 1)
-    report(rows)
+    done: list[Row] = []
+    for rows, columns in sorted(sizes, key=lambda size: size[0] * size[1]):
+        cells = [
+            {"rows": rows, "columns": columns, "method": name, "threads": threads, "code": code(method)}
+            for name, method in there.items()
+            for threads in (1, 2)
+        ]
+        done += kept("scale", trial, [(cell, 0) for cell in cells], 1)
+        report(done)  # so far: the next size may take an hour
 
 
 def report(rows: list[Row]) -> None:
