@@ -278,6 +278,7 @@ def test_a_simulated_table_has_its_truth(dilutron, tmp_path):
     ("arguments", "message"),
     [
         (("--matter", "8"), "--matter must be below --features, got 8 of 8"),
+        (("--features", "9" * 400), "--rows times --features must be at most 1e+09"),
         (("--patterns", "plaid"), "--patterns must be one of iid, mvn"),
         (("--out", "nowhere/toy.csv"), "nowhere/toy.csv cannot be written: there is no folder nowhere."),
     ],

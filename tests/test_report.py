@@ -351,6 +351,10 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         ({"data": []}, "data is not a table of names and values"),
         ({"data__n_rows": "many"}, "data has no good value for 'n_rows'"),
         ({"data__n_features": 0}, "n_rows, n_features and all counts must be 1 or more"),
+        (
+            {"data__n_rows": 10**400},
+            "n_rows, n_features and all counts must be 1 or more, and no more than can be counted",
+        ),
         ({"result": {}}, "result has no good value for 'status'"),
         ({"result__path": [{"size": 1.0}]}, "result, path: KeyError 'weight'"),
         ({"result__path": [{"size": "x"}]}, "result, path: ValueError"),

@@ -362,6 +362,20 @@ def test_damaged_runs_are_refused(folder, answer, tmp_path):
         runs.load(place)
 
 
+@pytest.mark.parametrize("name", ["id", "log", "label", "dropped", "constant"])
+@pytest.mark.parametrize("value", [None, 7, {"a": 1}])
+def test_a_run_without_a_word_on_how_to_prepare_new_rows_is_refused(name, value, answer, tmp_path):
+    place = runs.write(answer, tmp_path / "run")
+    facts = json.loads((place / "run.json").read_text(encoding="utf-8"))
+    if value is None:
+        del facts["data"][name]
+    else:
+        facts["data"][name] = value
+    (place / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(RunError, match=f"is damaged: run.json has no good value for '{name}'"):
+        runs.load(place)
+
+
 def test_methods_side_by_side(data):
     sheet, _ = runs.prepared(data, REQUEST)
     told = []

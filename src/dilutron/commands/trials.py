@@ -15,6 +15,8 @@ from dilutron.data import PATTERNS, lesson
 from dilutron.files import whole_file
 from dilutron.tables import Columns
 
+MOST = 10**9  # numbers in a simulated table
+
 
 def simulate(
     out: Annotated[Path, typer.Option(metavar="FILE", help="CSV to write; the truth goes to FILE.truth.json.")],
@@ -37,6 +39,8 @@ def simulate(
       dilutron simulate --rows 100 --features 2000 --matter 10 --flip 0.1 --out wide.csv
       dilutron fit toy.csv --label class --id sample --out run/
     """  # noqa: D301
+    if rows * features > MOST:
+        stop(f"--rows times --features must be at most {MOST:.0e}: a larger table does not fit in memory")
     if matter >= features:
         stop(f"--matter must be below --features, got {matter} of {features}")
     if patterns not in PATTERNS:

@@ -135,6 +135,7 @@ class RunFolder(NamedTuple):
 
 
 NUMBER = (int, float)
+MOST = 2**53  # the largest count that a float holds exactly
 NEEDED: dict[str, dict[str, Any]] = {  # entries of run.json without which there is no page
     "data": {"file": str, "label": str, "n_rows": int, "n_features": int},
     "result": {"status": str, "converged": bool, "n_features_likely": int},
@@ -217,8 +218,9 @@ def _facts(path: Path) -> dict[str, Any]:
         raise _damaged(path, "classes must be two names or more")
     _check(path, "counts", facts["counts"], {str(name): int for name in facts["classes"]})
     counts = [facts["counts"][str(name)] for name in facts["classes"]]
-    if min(facts["data"]["n_rows"], facts["data"]["n_features"], *counts) < 1:
-        raise _damaged(path, "n_rows, n_features and all counts must be 1 or more")
+    sizes = (facts["data"]["n_rows"], facts["data"]["n_features"], *counts)
+    if not 1 <= min(sizes) <= max(sizes) <= MOST:
+        raise _damaged(path, "n_rows, n_features and all counts must be 1 or more, and no more than can be counted")
     return facts
 
 

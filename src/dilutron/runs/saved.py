@@ -46,11 +46,32 @@ class Saved:
         return rows, tuple(name for name in sheet.ignored if name not in known)
 
 
+NEEDED: dict[str, Any] = {
+    "id": (str, type(None)),
+    "log": bool,
+    "label": str,
+    "dropped": list,
+    "constant": list,
+}  # to prepare new rows
+
+
+def _check(facts: Any) -> None:
+    """ValueError where an entry that predictions need is missing or of another kind."""
+    for name, kind in NEEDED.items():
+        if not isinstance(facts["data"].get(name, NEEDED), kind):
+            raise ValueError(f"{FACTS} has no good value for {name!r}")
+    if not (isinstance(facts["classes"], list) and facts["classes"]):
+        raise ValueError(f"{FACTS} has no list of classes")
+    if not all(isinstance(name, str) for part in ("dropped", "constant") for name in facts["data"][part]):
+        raise ValueError(f"{FACTS} has columns without a name")
+
+
 def load(folder: str | os.PathLike[str]) -> Saved:
     """A run that `write` kept."""
     place = Path(folder)
     try:
         facts = json.loads((place / FACTS).read_text(encoding="utf-8"))
+        _check(facts)
         model = EPClassifier.load(place / "model")
         medians = None
         if facts["data"]["impute"]:
@@ -59,6 +80,6 @@ def load(folder: str | os.PathLike[str]) -> Saved:
             medians = np.array([named[name] for name in model.feature_names_in_])
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(f"{place} is not a run of `dilutron fit`: {error.filename} is missing.") from error
-    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise RunError(f"{place} is damaged: {' '.join(str(error).split())}") from error
     return Saved(place, facts, model, medians)
