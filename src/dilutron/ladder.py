@@ -41,7 +41,7 @@ LADDER = (
     Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 250),
     Rung("proper", Pace(), (), 80, proper=True),
 )
-# Where EP would swing and iterations are dear: means are moved alone between them, which also steadies the variances.
+# Where EP would swing and iterations are dear: means are moved alone between them, and where that finds no rest, not.
 PROPER = (
     Rung("proper", Pace(0.35, means=8), (), 15, proper=True),
     Rung("proper, plain", Pace(), (), 25, proper=True),
