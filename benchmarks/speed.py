@@ -13,9 +13,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.rows import Row, rng_for, run, table, write
 from dilutron import EPOptions, Posterior, Problem, RobustProbit, SpikeSlab, ThetaMixture, solve
 from dilutron.data import lesson
-from dilutron.ep import Block, Pace, init, step
+from dilutron.ep import Block
 from dilutron.gaussian import choose
 from dilutron.metrics import auc, decibel, mse
+from dilutron.stepping import Pace, init, step
 
 N, RHO, ETA = 128, 0.25, 0.95
 PAPER = EPOptions(scheme="paper", damping=0.99, tol=1e-6, max_iter=50_000)

@@ -4,22 +4,11 @@ import numpy as np
 import pytest
 
 from dilutron import Normal, Probit, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture
-from dilutron.ep import (
-    Pace,
-    all_copies,
-    flat_sites,
-    init,
-    log_evidence,
-    match,
-    mismatches,
-    prior_scale,
-    step,
-    tilt,
-    visit,
-)
+from dilutron.ep import all_copies, flat_sites, log_evidence, match, mismatches, prior_scale, tilt, visit
 from dilutron.gaussian import Marginals, Primal, Sites, choose
 from dilutron.ladder import Rung, settle
 from dilutron.priors import Gaussians, Tilted
+from dilutron.stepping import Pace, init, step
 from tests.problems import dense_gaussian, pair_of_blocks, random_sites, teacher_problem
 
 

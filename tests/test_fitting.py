@@ -8,8 +8,8 @@ from scipy.special import softmax
 from dilutron import SpikeSlab, Status, ThetaMixture, path, solve, wishes
 from dilutron.averages import Fit, Share
 from dilutron.fitting import fitted
-from dilutron.path import CHOICES, FAINT, FAR, TRUST, log_prior, path_densities
-from dilutron.wishes import SIGNAL, Table, Wish, log_odds, relative_odds, with_odds
+from dilutron.path import CHOICES, FAINT, FAR, RATIO, TRUST, _ahead, _between, log_prior, path_densities
+from dilutron.wishes import SIGNAL, Table, Wish, log_odds, relative_odds, solved_at, with_odds
 from tests.problems import teacher_problem
 
 
@@ -34,6 +34,26 @@ def test_few_rows_begin_no_path_at_ten_thousand_features():
     sizes = path_densities(60.0, 20_000) * 20_000
     assert log_prior(sizes[0], 60.0, 20_000) == pytest.approx(-0.5 * FAR**2)
     assert sizes[0] == pytest.approx(320)
+
+
+def test_many_rows_end_no_path_at_one_feature():
+    sizes = path_densities(3000.0, 20_000) * 20_000
+    assert sizes[-1] >= 1000.0 / 16.0 > sizes[-1] / RATIO
+
+
+def test_a_start_goes_on_as_the_last_two_sizes_did():
+    wide, found = table(n=100, alpha=0.4), []
+    problem, _ = wide.problem(WISH)
+    for density in (0.1, 0.03, 0.01):
+        found.append(solved_at(problem, wide.copies, WISH, density, None, say=lambda words: None))
+    ahead, between = _ahead(*found[:2]), _between(found[0], found[2])
+    distance = [
+        np.median(np.abs(np.log(p.sites.precision / found[2].sites.precision)[:100])) for p in (found[1], ahead)
+    ]
+    assert distance[1] < 0.5 * distance[0]
+    np.testing.assert_array_equal(ahead.sites.precision[101:], found[1].sites.precision[101:])
+    apart = np.log(between.sites.precision / found[1].sites.precision)[:100]
+    assert np.median(np.abs(apart)) < 0.5 * distance[0]
 
 
 @pytest.mark.parametrize("criterion", CHOICES)

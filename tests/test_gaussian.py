@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, Status, solve
-from dilutron.gaussian import LOUD, Covariance, Dual, NotPositive, Primal, Single, Sites, Tied, choose, quick
+from dilutron.gaussian import LOUD, Covariance, Dual, NotPositive, Primal, Single, Sites, choose, quick
+from dilutron.tied import Tied
 from tests.problems import dense_gaussian, random_sites
 
 
@@ -209,3 +210,61 @@ def test_entries_without_a_square_in_single_precision_stay_in_double():
     assert quick(huge) is huge
     tall = Primal(np.ones((3, 2)))
     assert quick(tall) is tall
+
+
+@pytest.mark.parametrize("backend", [Dual, Single])
+@pytest.mark.parametrize("hard", [{}, {"lowered_weights": 3, "lowered_labels": 2, "silent": 1}])
+def test_a_part_knows_of_its_weights_and_all_labels_what_the_whole_does(backend, hard):
+    rng = np.random.default_rng(3)
+    design = rng.standard_normal((20, 90))
+    sites = random_sites(design, rng, **hard)
+    which = np.union1d(np.flatnonzero(sites.precision[:90] < 0.0), rng.choice(90, 10, replace=False))
+    chosen = np.concatenate([which, np.arange(90, 110)])
+    other = np.setdiff1d(np.arange(90), which)
+    gaussian, tol = backend(design), 1e-8 if backend is Dual else 1e-3
+    whole = Dual(design).marginals(sites)
+    part = gaussian.part(which, sites).marginals(Sites(sites.precision[chosen], sites.shift[chosen]))
+    np.testing.assert_allclose(part.mean, whole.mean[chosen], rtol=tol, atol=tol)
+    np.testing.assert_allclose(part.var, whole.var[chosen], rtol=tol)
+    np.testing.assert_allclose(part.means_at(sites.shift[chosen]), part.mean, rtol=1e-12)
+    precision, shift = sites.precision[other], sites.shift[other]
+    rest = 0.5 * np.sum(np.log(2.0 * np.pi) - np.log(precision) + shift**2 / precision)
+    assert part.log_z + rest == pytest.approx(whole.log_z, abs=10 * tol)
+
+
+@pytest.mark.parametrize("backend", [Dual, Single])
+def test_after_a_part_the_whole_is_still_what_its_sites_say(backend):
+    """Whether the weights beside the part are as they were or not."""
+    rng = np.random.default_rng(4)
+    design = rng.standard_normal((20, 90))
+    which, gaussian = np.arange(5, 15), backend(design)
+    for changed in (which, np.arange(90)):
+        sites = random_sites(design, rng)
+        gaussian.part(which, sites)
+        sites.precision[changed] *= rng.uniform(1.0, 2.0, changed.size)
+        found, exact = gaussian.marginals(sites), Dual(design).marginals(sites)
+        np.testing.assert_allclose(found.mean, exact.mean, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(found.var, exact.var, rtol=1e-3)
+
+
+def test_no_part_of_a_tall_or_tied_design_is_cheaper():
+    sites = Sites(np.ones(5), np.ones(5))
+    assert Primal(np.ones((3, 2))).part(np.arange(1), sites) is None
+    assert Tied(np.ones((3, 2))).part(np.arange(1), sites) is None
+
+
+def test_an_answer_in_single_precision_that_is_not_exact_enough_is_made_in_double(monkeypatch):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 300))
+    problem = Problem.from_arrays(X, np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0))
+    honest = Single.marginals
+
+    def dishonest(self, sites):
+        found = honest(self, sites)
+        return found._replace(var=found.var * 1.001, means_at=None)
+
+    monkeypatch.setattr(Single, "marginals", dishonest)
+    loose = solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 1.0), options=EPOptions(tol=1e-2))
+    assert loose.status is Status.CONVERGED
+    exact = Dual(problem.signed()).marginals(loose.sites)
+    np.testing.assert_allclose(loose.std**2, exact.var[:300], rtol=2e-2)

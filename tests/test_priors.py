@@ -106,3 +106,12 @@ def test_learning_several_at_once_uses_one_set_of_responsibilities():
     both = labels.learn(cavity, frozenset({"eta", "beta"}))
     assert both.eta == labels.learn(cavity, frozenset({"eta"})).eta
     assert both.beta == labels.learn(cavity, frozenset({"beta"})).beta
+
+
+def test_the_prior_of_some_weights_keeps_their_own_values():
+    which = np.array([0, 2])
+    own = SpikeSlab(np.array([0.1, 0.2, 0.3]), 2.0).some(which)
+    np.testing.assert_array_equal(own.rho, [0.1, 0.3])
+    assert own.lam == 2.0
+    shared = SpikeSlab(0.1)
+    assert shared.some(which) is shared

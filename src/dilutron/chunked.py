@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dilutron import gaussian
 from dilutron.gaussian import Covariance, Gaussian, Marginals, Sites, inverse_cholesky, weighted_square
@@ -55,6 +56,9 @@ class Chunked:
         if norms is not None and np.all(features == features[0]):
             return np.asarray(features[0] * norms + (weight_var[-1] if intercept else 0.0))
         return np.concatenate(self.design.each(_spread, shared=(weight_var,)))
+
+    def part(self, which: NDArray[np.intp], sites: Sites) -> None:
+        """See `Gaussian`."""
 
     def _marginals(self, sites: Sites) -> Marginals:
         n_weights = self.shape[1]

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import svd
 from scipy.linalg.blas import dsyrk, dtrmm, ssyrk, strmm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
@@ -81,6 +80,13 @@ class Covariance(NamedTuple):
         return np.asarray(np.diag(base) + (root.T * sign) @ root)
 
 
+class Beside(NamedTuple):
+    """What weights whose sites stay as they are add to the fields: its covariance, shape (M, M), and its mean."""
+
+    prior: Vector
+    field: Vector
+
+
 class NotPositive(ArithmeticError):
     """The sites do not define a proper Gaussian."""
 
@@ -99,6 +105,12 @@ class Gaussian(Protocol):
     def field_var(self, weight_var: Vector) -> Vector:
         """Variances of y = X w for independent weights of these variances."""
 
+    def part(self, which: NDArray[np.intp], sites: Sites) -> Gaussian | None:
+        """The Gaussian of these weights and all labels, the sites of all other weights being as they are.
+
+        None where that would cost no less than the whole.
+        """
+
 
 class Designed:
     """What all backends share: the signed design of Eq. (3), in C order."""
@@ -110,7 +122,11 @@ class Designed:
         """See `Gaussian`."""
         return np.asarray(np.einsum("ij,ij,j->i", self.design, self.design, weight_var))
 
-    def __reduce__(self) -> tuple[type, tuple[Vector]]:
+    def part(self, which: NDArray[np.intp], sites: Sites) -> Gaussian | None:
+        """See `Gaussian`."""
+        return None
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         """Travel without workspaces: elsewhere they would be copies, or not writable."""
         return type(self), (self.design,)
 
@@ -168,10 +184,23 @@ class Dual(Designed):
     borrow precision until they are safe, and give it back exactly by a small Schur complement.
     """
 
-    def __init__(self, design: Vector) -> None:
+    def __init__(self, design: Vector, beside: Beside | None = None) -> None:
         self.design = design
         self.shape = design.shape
+        self._beside = beside
         self._columns: NDArray[Any] = design
+        self._last: tuple[NDArray[np.intp], Vector, Dual] | None = None
+
+    def part(self, which: NDArray[np.intp], sites: Sites) -> Dual:
+        """See `Gaussian`. While the other weights stay as they are, calls of the whole cost half as much."""
+        n_weights = self.shape[1]
+        weight = sites.precision[:n_weights].copy()
+        weight[which] = np.inf  # adds nothing
+        self._last = None
+        beside = Beside(self._prior(weight), self.design @ (sites.shift[:n_weights] / weight))
+        part = Dual(np.ascontiguousarray(self.design[:, which]), beside)
+        self._last = which, weight, part
+        return part
 
     def marginals(self, sites: Sites) -> Marginals:
         """See `Gaussian`."""
@@ -189,15 +218,19 @@ class Dual(Designed):
         if not np.all(var > 0.0):
             raise NotPositive("a marginal variance is not positive")
 
+        beside = np.zeros(self.shape[0]) if self._beside is None else self._beside.field
+
         def means_at(shift: Vector) -> Vector:
             shift_w, shift_y = shift[:n_weights], shift[n_weights:]
-            field = self.design @ (shift_w / weight)
+            field = self.design @ (shift_w / weight) + beside
             pull = shift_y - half.T @ (half @ (field + prior @ shift_y))
             mean = np.concatenate([(shift_w + pull @ self.design) / weight, field + prior @ pull])
             return np.asarray(mean + spread @ (inverse @ mean[loose]) if loose.size else mean)
 
         mean = means_at(sites.shift)
-        log_z = 0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + sites.shift @ mean)
+        fields = np.concatenate([np.zeros(n_weights), beside])
+        shift, known = sites.shift - sites.precision * fields, fields @ (sites.shift - 0.5 * sites.precision * fields)
+        log_z = 0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + shift @ (mean - fields)) + known
         return Marginals(mean, var, log_z, means_at)
 
     def covariance(self, sites: Sites) -> Covariance:
@@ -213,6 +246,19 @@ class Dual(Designed):
 
     def _half(self, weight: Vector, label: Vector) -> tuple[Vector, Vector, float]:
         """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
+        prior = self._prior(weight)
+        root = np.sqrt(label)
+        matrix = prior * root * root[:, None]
+        matrix[np.diag_indices_from(matrix)] += 1.0
+        inverse, log_det = inverse_cholesky(np.asfortranarray(matrix))
+        return prior, inverse * root, log_det
+
+    def _prior(self, weight: Vector) -> Vector:
+        """K = X diag(1/weight) X', and what is beside it."""
+        if self._last is not None:
+            which, others, part = self._last
+            if np.array_equal(np.delete(others, which), np.delete(weight, which)):
+                return part._prior(weight[which])
         square, work = self._products()[0], self._workspace()
         prior = np.zeros((self.shape[0], self.shape[0]), work.dtype, order="F")
         for strip in self._strips():
@@ -220,11 +266,7 @@ class Dual(Designed):
             prior = square(1.0, columns, beta=1.0, c=prior, trans=1, lower=1, overwrite_c=1)
         prior = prior.astype(np.float64, copy=False)
         prior += np.tril(prior, -1).T
-        root = np.sqrt(label)
-        matrix = prior * root * root[:, None]
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        inverse, log_det = inverse_cholesky(np.asfortranarray(matrix))
-        return prior, inverse * root, log_det
+        return prior if self._beside is None else prior + self._beside.prior
 
     def _weight_var(self, weight: Vector, half: Vector) -> Vector:
         """Variances of the weights, before loans are given back."""
@@ -308,55 +350,9 @@ class Single(Dual):
         return prior, half, log_det
 
 
-class Tied(Designed):
-    """One precision for all weights and one for all labels: VAMP's Gaussian. One SVD, then O(MN) a call.
-
-    Variances are averages over the weights and over the labels. Of site precisions that differ, the average counts.
-    """
-
-    def __init__(self, design: Vector) -> None:
-        self.design = design
-        self.shape = design.shape
-        _, self._values, self._basis = svd(design, full_matrices=False, check_finite=False)
-
-    def marginals(self, sites: Sites) -> Marginals:
-        """See `Gaussian`."""
-        n_labels, n_weights = self.shape
-        weight, spread = self._spread(sites.precision)
-        shift = sites.shift[:n_weights] + sites.shift[n_weights:] @ self.design
-        seen = self._basis @ shift
-        mean, total, log_det = (spread * seen) @ self._basis, spread.sum(), -np.log(spread).sum()
-        n_unseen = n_weights - spread.size
-        if n_unseen:  # directions in which the labels say nothing
-            mean += (shift - seen @ self._basis) / weight
-            total, log_det = total + n_unseen / weight, log_det + n_unseen * np.log(weight)
-        weight_var, label_var = total / n_weights, self._values**2 @ spread / n_labels
-        return Marginals(
-            mean=np.concatenate([mean, self.design @ mean]),
-            var=np.repeat([weight_var, label_var], [n_weights, n_labels]),
-            log_z=float(0.5 * (n_weights * np.log(2.0 * np.pi) - log_det + shift @ mean)),
-        )
-
-    def covariance(self, sites: Sites) -> Covariance:
-        """See `Gaussian`."""
-        weight, spread = self._spread(sites.precision)
-        base = 1.0 / weight if spread.size < self.shape[1] else 0.0
-        gain = np.sqrt(np.abs(spread - base))
-        return Covariance(np.full(self.shape[1], base), gain[:, None] * self._basis, np.sign(spread - base))
-
-    def _spread(self, precision: Vector) -> tuple[float, Vector]:
-        """The weights' precision, and the variance along each right singular vector."""
-        n_weights = self.shape[1]
-        weight, label = float(precision[:n_weights].mean()), float(precision[n_weights:].mean())
-        along = weight + label * self._values**2
-        if not ((weight > 0.0 or along.size == n_weights) and np.all(along > 0.0)):
-            raise NotPositive("the Gaussian is improper: its precision matrix has a direction that is not positive")
-        return weight, 1.0 / along
-
-
 def quick(gaussian: Gaussian) -> Gaussian:
     """The backend for iterations that need not be exact: the same where there is none better."""
-    if isinstance(gaussian, Dual) and np.max(np.abs(gaussian.design)) < LARGE:
+    if isinstance(gaussian, Dual) and max(gaussian.design.max(), -gaussian.design.min()) < LARGE:
         return Single(gaussian.design)
     return gaussian
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from dilutron.ep import Blocks, EPState, Pace, Teach, Visit, collapsed, init, prior_scale, step
+from dilutron.ep import Blocks, Visit, collapsed, prior_scale
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.loop import Memory, Status, iterate
+from dilutron.stepping import EPState, Pace, Teach, init, step
 
 ENDED = (Status.CONVERGED, Status.STOPPED)
 COOLING_TOL = 1e-2  # a heated stage only leads the way
@@ -19,15 +20,16 @@ COOLING_TOL = 1e-2  # a heated stage only leads the way
 class Rung(NamedTuple):
     """One way to run EP: its pace, the noise levels to cool through first, and how long to wait for progress.
 
-    Where `proper`, labels may not make their fields less certain (see `Block`). That leaves the fixed points of EP only
-    where a label speaks against all others, and ends most of the swings that wide tables and sparse weights bring.
+    Of `proper` blocks no factor may make its variable less certain (see `Block`). Proper labels leave the fixed points
+    of EP only where a label speaks against all others, and end many of the swings that wide tables and sparse weights
+    bring; proper weights leave them where the data cannot tell which of some weights are present, and end the rest.
     """
 
     name: str
     pace: Pace
     temperatures: tuple[float, ...]
     patience: int
-    proper: bool = False
+    proper: Literal["", "labels", "all"] = ""
 
 
 # Acceleration can be drawn to a place where EP has almost, but not quite, a fixed point; "late" waits longer.
@@ -39,12 +41,17 @@ LADDER = (
     Rung("gentle", Pace(0.9, 0.01), (), 250),
     Rung("slow", Pace(0.95, 0.01), (), 300),
     Rung("gentle, annealed", Pace(0.9, 0.3, 5), (0.5, 0.2, 0.1, 0.05, 0.02, 0.01), 250),
-    Rung("proper", Pace(), (), 80, proper=True),
+    Rung("proper", Pace(), (), 80, "labels"),
 )
 # Where EP would swing and iterations are dear: means are moved alone between them, and where that finds no rest, not.
 PROPER = (
-    Rung("proper", Pace(0.35, means=8), (), 15, proper=True),
-    Rung("proper, plain", Pace(), (), 25, proper=True),
+    Rung("proper", Pace(0.35, means=8), (), 15, "labels"),
+    Rung("proper, weights too", Pace(), (), 25, "all"),
+)
+# Where a factorisation takes so long that a working set comes to rest in the time of a few.
+PARTLY = (
+    Rung("proper, in parts", Pace(0.1, 10.0, means=8, parts=True), (), 15, "labels"),
+    Rung("proper, weights too, in parts", Pace(0.1, 10.0, means=8, parts=True), (), 15, "all"),
 )
 
 
@@ -153,8 +160,9 @@ def _attempt(
     teach: Teach | None = None,
 ) -> Settled:
     """One run of EP at one temperature."""
-    if rung.proper:
-        blocks = (*blocks[:-1], blocks[-1]._replace(proper=True))
+    blocks = tuple(
+        b._replace(proper=True) if rung.proper == "all" or (rung.proper and b is blocks[-1]) else b for b in blocks
+    )
     state = init(blocks, gaussian, rung.pace, start)
     if teach is not None:
         state = state._replace(unlearned=np.inf)  # until it has been asked: a start at rest may know nothing yet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from scipy.special import softmax
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from dilutron.averages import Fit, Mask, Share, Tried, at_rest
+from dilutron.gaussian import Sites
 from dilutron.posterior import Posterior
 from dilutron.special import Vector
 from dilutron.wishes import TRIAL_TOL, Table, Wish, density_of, known, solved_at
@@ -18,7 +20,7 @@ from dilutron.wishes import TRIAL_TOL, Table, Wish, density_of, known, solved_at
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
 SPREAD = np.log(4.0)  # standard deviation of that belief in the log of the size
-FAR = 2.0  # of these from the typical size the path begins, where that is less than half of all features
+FAR = 2.0  # of these from the typical size, to both sides, the path reaches
 # Weight of a label that was left out. Few labels decide between two sizes, and by chance. A compromise: on correlated
 # columns less is better calibrated, on independent ones more (python -m benchmarks trust).
 TRUST = 0.2
@@ -27,6 +29,7 @@ HEAVY = 0.7  # weight of one size from which its neighbourhood is looked at more
 HARDER = 10.0  # step of a learned beta
 WORTH = 2.0  # nats of evidence that each step must bring
 STRONG = 3.0  # nats that all of them must: soft labels are safe, hard ones must be proven
+LEAP = 100.0  # most that a start's precision is changed from that of the last size
 DROP = 4.0  # nats of the total below the best at which the path ends
 LOST = 2  # sizes in a row without convergence after which it ends
 FAINT = 0.02  # shares below this are left out of an average
@@ -124,7 +127,8 @@ def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior
             return path
         for i in gaps:
             density = float(np.sqrt(path[i].density * path[i + 1].density))
-            posterior = solve_at(density_of(density, wish.odds), None, path[top].posterior)
+            start = _between(path[i].posterior, path[i + 1].posterior) if path[i].good else path[i + 1].posterior
+            posterior = solve_at(density_of(density, wish.odds), None, start)
             path = [*path[: i + 1], _point(density, posterior, score, wish), *path[i + 1 :]]
 
 
@@ -136,24 +140,48 @@ def _descent(
     nearby: Callable[..., Posterior | None] = lambda density: None,
     warm: Posterior | None = None,
 ) -> Path:
-    """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins at the last that converged.
+    """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins where the last two lead.
 
     The path ends with the densities, where the total has dropped well below its best, or after LOST sizes in a row
     without convergence: it is then sparser than the data allow.
     """
     path: Path = []
-    best, lost = -np.inf, 0
+    best, lost, before = -np.inf, 0, None
     for density in densities:
         rho = density_of(density, wish.odds)
-        posterior = solve_at(rho, nearby(rho), warm)
+        posterior = solve_at(rho, nearby(rho), warm if warm is None or before is None else _ahead(before, warm))
         path.append(_point(float(density), posterior, score, wish))
         good = path[-1].good
         lost = 0 if good else lost + 1
         best = max(best, path[-1].total) if good else best
         if lost == LOST or (good and path[-1].total < best - DROP):
             break
-        warm = posterior if good and posterior.sites is not None else warm
+        if good and posterior.sites is not None:
+            before, warm = warm, posterior
     return path
+
+
+def _ahead(before: Posterior, last: Posterior) -> Posterior:
+    """The last posterior with the precisions of its weights changed as much again as they were since the one before.
+
+    Sparser sizes make absent weights more certain by orders of magnitude; of their shifts hardly any is changed.
+    """
+    if before.sites is None or last.sites is None:
+        return last
+    n_weights, (old, _), (new, shift) = last.mean.size, before.sites, last.sites
+    growth = np.ones_like(new)
+    sound = np.flatnonzero((old[:n_weights] > 0.0) & (new[:n_weights] > 0.0))
+    growth[sound] = np.clip(new[sound] / old[sound], 1.0 / LEAP, LEAP)
+    return replace(last, sites=Sites(growth * new, shift))
+
+
+def _between(one: Posterior, other: Posterior) -> Posterior:
+    """The other posterior with sites midway from the one, precisions geometrically where they can be."""
+    if one.sites is None or other.sites is None:
+        return other
+    (p, a), (q, b) = one.sites, other.sites
+    middle = np.where((p > 0.0) & (q > 0.0), np.sqrt(np.maximum(p * q, 0.0)), 0.5 * (p + q))
+    return replace(other, sites=Sites(middle, 0.5 * (a + b)))
 
 
 def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float], wish: Wish) -> Point:
@@ -212,9 +240,10 @@ def weighed(path: Path, wish: Wish) -> Fit:
 
 
 def path_densities(n_rows: float, n_features: int) -> Vector:
-    """From half of all features, or as many as are thinkable for so few rows, down to one; each RATIO times sparser."""
-    most = min(0.5 * n_features, float(np.exp(FAR * SPREAD)) * typical(n_rows, n_features))
-    return most / n_features * RATIO ** -np.arange(0.0, np.log(max(most, 1.0)) / np.log(RATIO) + 1e-9)
+    """The sizes that are thinkable for so many rows, at most half of all features and at least one, dense first."""
+    middle, reach = typical(n_rows, n_features), float(np.exp(FAR * SPREAD))
+    most, fewest = min(0.5 * n_features, reach * middle), max(middle / reach, 1.0)
+    return most / n_features * RATIO ** -np.arange(0.0, np.log(max(most / fewest, 1.0)) / np.log(RATIO) + 1e-9)
 
 
 def _held_out(table: Table, wish: Wish, densities: Vector, factor: float) -> Vector:

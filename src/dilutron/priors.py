@@ -53,6 +53,12 @@ class Prior:
         """True where the factor allows zero whatever the data: only then is w = 0 a trap."""
         return False
 
+    def some(self, which: NDArray[np.intp]) -> Self:
+        """The prior of some of the variables."""
+        values = {name: getattr(self, name) for name in self.parameters}
+        own = {name: value[which] for name, value in values.items() if np.ndim(value) > 0}
+        return replace(self, **own) if own else self  # type: ignore[type-var]  # every prior is a dataclass
+
     def moments(self, cavity: Gaussians) -> Tilted:
         """Log normaliser, mean and variance of cavity times prior."""
         raise NotImplementedError

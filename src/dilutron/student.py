@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,8 +13,8 @@ from dilutron import paper_scheme
 from dilutron.checking import discrepancy
 from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
-from dilutron.gaussian import Gaussian, Sites, Tied, quick
-from dilutron.ladder import LADDER, PROPER, Callback, Rung, settle
+from dilutron.gaussian import Gaussian, Sites, quick
+from dilutron.ladder import LADDER, PARTLY, PROPER, Callback, Rung, Settled, settle
 from dilutron.learning import HEED, Learned, Rest, climb, em, learn, ready, taught
 from dilutron.loop import Status
 from dilutron.options import names, old_share, one_of, positive, truth, whole
@@ -22,9 +23,12 @@ from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable
 from dilutron.rows import Rows
 from dilutron.special import Vector
+from dilutron.tied import Tied
 
 ROUGH = 1e-4  # tolerance from which iterations may be made in single precision
-SOUND = 1e-6  # discrepancy of an answer that stands: rounding makes 1e-14, the hardest designs 1e-8
+DEAR = 2e9  # multiplications of a factorisation from which working sets are worth their while
+SOUND = 1e-6  # discrepancy of an answer that stands: rounding makes 1e-14, the hardest designs 1e-8,
+SHARE = 1e-2  # or, in units of the tolerance: single precision makes 1e-7 to 1e-5
 
 
 @dataclass(frozen=True)
@@ -152,12 +156,17 @@ def _solved(
 ) -> Posterior:
     began = time.perf_counter()
     learnt = learnable(options.learn, *(block.prior for block in blocks))
-    learned = _run(gaussian, blocks, learnt, options, start, callback)
+    sound = partial(_sound, design, max(SOUND, SHARE * options.tol))
+    learned = _run(gaussian, blocks, learnt, options, sound, start, callback)
     posterior = _posterior(method, problem, gaussian, learned, time.perf_counter() - began)
-    state = learned.settled.state
+    return posterior if sound(learned.settled) else replace(posterior, status=Status.DIVERGED, mismatch=np.inf)
+
+
+def _sound(design: Vector | Rows, limit: float, settled: Settled) -> bool:
+    """A second look: the marginals are what the sites say."""
+    here, blocks = settled.state.here, settled.state.blocks
     with np.errstate(all="ignore"):
-        off = discrepancy(design, all_copies(state.here.sites, state.blocks), state.here.marginals)
-    return posterior if off < SOUND else replace(posterior, status=Status.DIVERGED, mismatch=np.inf)
+        return discrepancy(design, all_copies(here.sites, blocks), here.marginals) < limit
 
 
 def _run(
@@ -165,6 +174,7 @@ def _run(
     blocks: Blocks,
     learnt: frozenset[str],
     options: EPOptions,
+    sound: Callable[[Settled], bool],
     start: Posterior | None,
     callback: Callback | None,
 ) -> Learned:
@@ -178,7 +188,9 @@ def _run(
         damping = 0.99 if options.damping is None else options.damping
         paper = partial(paper_scheme.run, damping=damping, names=learnt, improve=improve)
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
-    rungs: tuple[Rung, ...] = PROPER if options.fallback == "proper" else LADDER
+    rungs: tuple[Rung, ...] = LADDER
+    if options.fallback == "proper":
+        rungs = PARTLY if min(gaussian.shape) ** 2 * max(gaussian.shape) > DEAR else PROPER
     ladder = rungs if options.fallback else rungs[:1]
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
@@ -203,13 +215,13 @@ def _run(
         teach = heard if learnt else None
         begin = ready(blocks, learnt)
         learned = Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
-    if rough is gaussian:
+    if rough is gaussian or sound(learned.settled):
         return learned
     return _looked_at_again(learned, partial(settle, gaussian, tol=tol, ladder=ladder), max_iter)
 
 
 def _looked_at_again(learned: Learned, rest: Rest, max_iter: int) -> Learned:
-    """The rest in double precision where single led to it; it may take a few more iterations."""
+    """The rest in double precision where single was not exact enough; it may take a few more iterations."""
     rough = learned.settled
     left = max(1, max_iter - len(rough.trace)) if rough.status is Status.CONVERGED else 1
     exact = rest(rough.state.blocks, max_iter=left, start=rough.state.here.sites).after(rough)

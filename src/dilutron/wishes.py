@@ -25,7 +25,7 @@ COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned e
 ETA = COUNTS[0] / sum(COUNTS)
 FEWEST, MOST = 25, 75  # iterations allowed at each size of the path where features outnumber rows, between the two
 WORK = 6e11  # such that they cost no more multiplications than this: about a minute
-TRIAL = 25  # iterations of a trial there
+TRIAL = 3  # the part of these that a trial gets
 TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
 SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
@@ -133,7 +133,8 @@ def solved_at(
     beta = harder * SIGNAL / power if power > 0.0 else wish.beta
     labels = RobustProbit(eta, beta, 1.0 if all_once(copies) else copies, COUNTS)
     if np.sum(copies) < problem.X.shape[1] and (trial or wish.density is None):
-        wish = replace(wish, max_iter=min(wish.max_iter, TRIAL if trial else _allowed(*problem.X.shape)))
+        allowed = _allowed(*problem.X.shape)
+        wish = replace(wish, max_iter=min(wish.max_iter, allowed // TRIAL if trial else allowed))
     if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
         wish = replace(wish, tol=max(wish.tol, TRIAL_TOL))
     posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)

@@ -9,8 +9,8 @@ from dilutron import EPOptions, Normal, Probit, Problem, SpikeSlab, Status, Thet
 from dilutron.baselines.grvamp import GrVAMPOptions
 from dilutron.data import lesson
 from dilutron.ep import log_evidence
-from dilutron.gaussian import Tied
 from dilutron.ladder import settle
+from dilutron.tied import Tied
 from tests.laws.test_evidence import CASES, FIXED
 from tests.laws.test_reference_runs import RUNS
 from tests.problems import pair_of_blocks, teacher_problem
