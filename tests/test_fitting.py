@@ -47,13 +47,12 @@ def test_a_start_goes_on_as_the_last_two_sizes_did():
     for density in (0.1, 0.03, 0.01):
         found.append(solved_at(problem, wide.copies, WISH, density, None, say=lambda words: None))
     ahead, between = _ahead(*found[:2]), _between(found[0], found[2])
-    distance = [
-        np.median(np.abs(np.log(p.sites.precision / found[2].sites.precision)[:100])) for p in (found[1], ahead)
-    ]
-    assert distance[1] < 0.5 * distance[0]
+    one, two, three, on, middle = (np.abs(p.sites.precision[:100]) for p in (*found, ahead, between))
+    apart = np.median(np.abs(np.log(three / two)))
+    assert np.median(np.abs(np.log(three / on))) < 0.5 * apart
+    assert np.median(np.abs(np.log(two / middle))) < 0.5 * apart
     np.testing.assert_array_equal(ahead.sites.precision[101:], found[1].sites.precision[101:])
-    apart = np.log(between.sites.precision / found[1].sites.precision)[:100]
-    assert np.median(np.abs(apart)) < 0.5 * distance[0]
+    assert np.all((middle > np.minimum(one, three)) & (middle < np.maximum(one, three)))
 
 
 @pytest.mark.parametrize("criterion", CHOICES)
