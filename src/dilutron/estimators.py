@@ -21,7 +21,7 @@ class EPClassifier(SparseClassifier):
     ----------
     rho : float or "auto"
         Density: the share of features that matter, before seeing the data. "auto" tries expected sizes from half of all
-        features, or as many as are thinkable for so few rows, down to one and weighs them by `criterion`.
+        features down to one, or as far as is thinkable for so many rows, and weighs them by `criterion`.
     n_features_expected : float, optional
         The same as a number of features; instead of `rho`.
     criterion : {"loo", "evidence", "cv"}

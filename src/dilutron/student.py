@@ -38,8 +38,8 @@ class EPOptions:
     Parameters
     ----------
     tol : float
-        The run has converged when the undamped moment mismatch is below this: means in units of their prior's
-        standard deviation, variances relatively. With ``scheme="paper"`` it is the threshold of rule (35).
+        The run has converged when the undamped moment mismatch is below this: means in units of the larger of their
+        prior's and their own standard deviation, variances relatively. With ``scheme="paper"`` it is the threshold of rule (35).
     max_iter : int
         Factorisations at most.
     learn : tuple of str
@@ -67,7 +67,8 @@ class EPOptions:
     fallback : bool or "proper"
         Where the first run does not converge, try annealing, stronger damping, and at last proper labels, none of which
         may make its field less certain. That is not exactly EP where a label speaks against all others, but converges
-        on wide tables with sparse weights, where EP itself swings; with "proper" all runs are of that kind.
+        on wide tables with sparse weights, where EP itself swings; with "proper" all runs are of that kind, and where
+        that is not enough the weights are kept proper too.
     """
 
     tol: float = 1e-6
