@@ -39,7 +39,8 @@ class EPOptions:
     ----------
     tol : float
         The run has converged when the undamped moment mismatch is below this: means in units of the larger of their
-        prior's and their own standard deviation, variances relatively. With ``scheme="paper"`` it is the threshold of rule (35).
+        prior's and their own standard deviation, variances relatively. With ``scheme="paper"`` it is the threshold of
+        rule (35).
     max_iter : int
         Factorisations at most.
     learn : tuple of str
