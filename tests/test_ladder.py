@@ -5,13 +5,13 @@ import pytest
 
 from benchmarks.real_data import load
 from benchmarks.wide import SHARED
-from dilutron import EPOptions, Normal, Problem, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture, solve
+from dilutron import EPOptions, Normal, Problem, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture, solve, stepping
 from dilutron.ep import Block, fallen, log_evidence
 from dilutron.gaussian import Dual, NotPositive, Primal, choose
 from dilutron.ladder import LADDER, PROPER, Rung, settle
 from dilutron.learning import taught
 from dilutron.priors import Gaussians
-from dilutron.stepping import RETREATS, Pace
+from dilutron.stepping import RETREATS, Pace, working_set
 from tests.problems import pair_of_blocks, teacher_problem
 
 PROTOCOL = [
@@ -232,3 +232,34 @@ def test_what_learns_along_learns_the_same_in_parts():
         etas.append(settled.state.blocks[-1].prior.eta)
     assert etas[0] == pytest.approx(etas[1], abs=1e-5)
     assert abs(etas[0] - 0.95) > 1e-3, "there was something to learn"
+
+
+def test_where_no_weight_matters_the_labels_alone_come_to_rest():
+    """Dense weights, hard labels and no intercept: the working set is empty."""
+    problem, _ = teacher_problem(200, 0.05, seed=2)
+    gaussian = Dual(problem.signed())
+    blocks = pair_of_blocks(SpikeSlab(0.5), Theta(), gaussian.shape)
+    whole, parts = (
+        settle(gaussian, blocks, tol=1e-7, max_iter=300, ladder=(Rung("one", pace, (), 80, "labels"),))
+        for pace in (Pace(), Pace(0.1, 10.0, parts=True))
+    )
+    assert working_set(whole.state.here.sites, whole.state.here, blocks).size == 0
+    assert whole.status is parts.status is Status.CONVERGED
+    np.testing.assert_allclose(parts.state.here.tilted.mean, whole.state.here.tilted.mean, atol=1e-6)
+
+
+def test_weights_without_precision_are_in_the_working_set_or_there_is_none():
+    design, blocks = wide_blocks()
+    here = settle(Dual(design), blocks, tol=1e-4, max_iter=100, ladder=PROPER).state.here
+    few = here.sites._replace(precision=np.where(np.arange(461) == 7, -0.1, here.sites.precision))
+    assert 7 in working_set(few, here, blocks)
+    assert working_set(here.sites._replace(precision=np.full(461, -0.1)), here, blocks) is None
+
+
+def test_a_run_whose_working_sets_find_no_rest_ends_soon(monkeypatch):
+    monkeypatch.setattr(stepping, "LONGEST", 1)
+    design, blocks = wide_blocks()
+    ladder = (Rung("one", Pace(0.1, 10.0, parts=True), (), 80, "labels"),)
+    settled = settle(Dual(design), blocks, tol=1e-8, max_iter=100, ladder=ladder)
+    assert settled.status is Status.DIVERGED
+    assert len(settled.trace) < 10

@@ -65,7 +65,7 @@ def collapsed(here: Visit, blocks: Blocks) -> bool:
 
 def fallen(weights: Gaussians, blocks: Blocks) -> bool:
     """The same of these moments of the weights."""
-    if not any(block.prior.hard for block in blocks):
+    if weights.mean.size == 0 or not any(block.prior.hard for block in blocks):
         return False
     with np.errstate(all="ignore"):  # moments that overflow are anything but small
         power = (weights.mean**2 + weights.var) * blocks[0].prior.flat_precision()

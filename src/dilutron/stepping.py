@@ -150,7 +150,7 @@ def working_set(sites: Sites, here: Visit, blocks: Blocks) -> NDArray[np.intp] |
     mean, var, precision = (v[weights.where] for v in (here.tilted.mean, here.tilted.var, sites.precision))
     matters = np.ones(n_weights, bool)
     matters[weights.where] = (mean**2 + var) * weights.prior.flat_precision() > POWER
-    matters[weights.where] |= precision < LOOSE * np.median(precision)  # these cannot be left as they are
+    matters[weights.where] |= precision <= LOOSE * max(float(np.median(precision)), 0.0)  # cannot be left as they are
     return np.flatnonzero(matters) if matters.sum() < FEW * n_weights else None
 
 
