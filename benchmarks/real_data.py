@@ -156,7 +156,8 @@ def verdicts(rows: list[Row]) -> list[Row]:
             best = min(peers, key=lambda row: row[f"{quantity}_gain"])
             gain, se = best[f"{quantity}_gain"], best[f"{quantity}_gain_se"]
             answer = {"against": best["method"], "folds": best["folds"], "difference": gain, "se": se}
-            out.append({**compared, "quantity": quantity, **answer, "verdict": _word(gain >= -se)})
+            within = gain >= -se * (1.0 + 1e-9)  # where one fold differs the two are equal but for rounding
+            out.append({**compared, "quantity": quantity, **answer, "verdict": _word(within)})
         ratio = {"against": REFERENCE, "folds": mine["folds"], "difference": mine["cpu_ratio"], "se": ""}
         out.append({**compared, "quantity": "cpu_ratio", **ratio, "verdict": _word(mine["cpu_ratio"] <= CPU_ALLOWED)})
     return out

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, Status, solve
-from dilutron.gaussian import LOUD, Covariance, Dual, NotPositive, Primal, Single, Sites, choose, quick
+from dilutron.gaussian import Covariance, Dual, NotPositive, Primal, Sites, choose
+from dilutron.single import LOUD, Single, quick
 from dilutron.tied import Tied
 from tests.problems import dense_gaussian, random_sites
 

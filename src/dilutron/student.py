@@ -13,7 +13,7 @@ from dilutron import paper_scheme
 from dilutron.checking import discrepancy
 from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
-from dilutron.gaussian import Gaussian, Sites, quick
+from dilutron.gaussian import Gaussian, Sites
 from dilutron.ladder import LADDER, PARTLY, PROPER, Callback, Rung, Settled, settle
 from dilutron.learning import HEED, Learned, Rest, climb, em, learn, ready, taught
 from dilutron.loop import Status
@@ -22,6 +22,7 @@ from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable
 from dilutron.rows import Rows
+from dilutron.single import quick
 from dilutron.special import Vector
 from dilutron.tied import Tied
 

@@ -20,6 +20,7 @@ ROOMS = (
     "files",
     "priors",
     "gaussian",
+    "single",
     "tied",
     "rows",
     "chunked",
