@@ -299,3 +299,21 @@ def test_large_tables_get_fewer_iterations_a_size():
     assert wishes._allowed(60, 2000) == wishes.MOST
     assert wishes._allowed(1000, 23_000) < 30
     assert wishes._allowed(10_000, 100_000) == wishes.FEWEST
+
+
+def test_a_hard_path_goes_on_from_its_own_sizes_alone(monkeypatch):
+    """It begins at a posterior of another size, from which nothing is to be carried on."""
+    ahead, seen = path._ahead, []
+
+    def spy(before, last):
+        seen.append((np.mean(before.weights.rho), np.mean(last.weights.rho)))
+        return ahead(before, last)
+
+    monkeypatch.setattr(path, "_ahead", spy)
+    factors = []
+    hardened = path.hardened
+    monkeypatch.setattr(path, "hardened", lambda *a: (found := hardened(*a), factors.append(found[0]))[0])
+    fitted(table(n=40, alpha=8.0), replace(WISH, learn=("eta", "beta")))
+    assert factors[0] > 1.0
+    assert seen
+    assert all(before > last for before, last in seen)

@@ -1,17 +1,14 @@
-from functools import partial
-
 import numpy as np
 import pytest
 
 from benchmarks.real_data import load
 from benchmarks.wide import SHARED
-from dilutron import EPOptions, Normal, Problem, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture, solve, stepping
-from dilutron.ep import Block, fallen, log_evidence
-from dilutron.gaussian import Dual, NotPositive, Primal, choose
-from dilutron.ladder import LADDER, PROPER, Rung, settle
-from dilutron.learning import taught
+from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, Status, Theta, ThetaMixture, solve
+from dilutron.ep import fallen
+from dilutron.gaussian import NotPositive, Primal, choose
+from dilutron.ladder import LADDER, PROPER, settle
 from dilutron.priors import Gaussians
-from dilutron.stepping import RETREATS, Pace, working_set
+from dilutron.stepping import RETREATS
 from tests.problems import pair_of_blocks, teacher_problem
 
 PROTOCOL = [
@@ -167,99 +164,3 @@ def test_moments_that_overflow_have_not_collapsed():
     blocks = pair_of_blocks(SpikeSlab(0.25), Theta(), (2, 3))
     assert not fallen(Gaussians(np.full(3, 1e200), np.ones(3)), blocks)
     assert fallen(Gaussians(np.zeros(3), np.full(3, 1e-9)), blocks)
-
-
-class Restless(Dual):
-    """A design of whose working sets none is asked for."""
-
-    def part(self, which, sites):
-        self.asked = which
-        return None
-
-
-def wide_blocks(seed=0):
-    """Three of 400 columns matter, one of them has a rival."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((60, 400))
-    X[:, 3] = X[:, 0] + 0.3 * rng.standard_normal(60)
-    problem = Problem.from_arrays(X, np.where(X[:, :3] @ [2.0, -2.0, 1.0] > 0.0, 1.0, -1.0))
-    design = problem.signed(intercept=True)
-    weights, labels = SpikeSlab(0.01), RobustProbit(0.95, 0.5)
-    return design, (Block(slice(0, 400), weights), Block(slice(400, 401), Normal(0.1)), Block(slice(401, 461), labels))
-
-
-def test_proper_weights_are_never_less_certain_than_without_their_prior():
-    """That one of two rivals is present makes both uncertain: EP's sites there are negative."""
-    design, blocks = wide_blocks()
-    rungs = (Rung("one", Pace(), (), 80, proper) for proper in ("labels", "all"))
-    plain, proper = (settle(Dual(design), blocks, tol=1e-6, max_iter=500, ladder=(rung,)) for rung in rungs)
-    assert plain.status is proper.status is Status.CONVERGED
-    assert plain.state.here.sites.precision[:400].min() < -0.1
-    assert proper.state.here.sites.precision.min() > -1e-5
-
-
-@pytest.mark.parametrize("proper", ["labels", "all"])
-def test_working_sets_do_not_change_where_ep_rests(proper):
-    design, blocks = wide_blocks()
-    whole = Rung("whole", Pace(), (), 80, proper)
-    parts = whole._replace(name="parts", pace=Pace(0.1, 10.0, means=8, parts=True))
-    first, other = (settle(Dual(design), blocks, tol=1e-8, max_iter=500, ladder=(rung,)) for rung in (whole, parts))
-    assert first.status is other.status is Status.CONVERGED
-    np.testing.assert_allclose(other.state.here.tilted.mean, first.state.here.tilted.mean, atol=1e-6)
-    assert log_evidence(other.state.here) == pytest.approx(log_evidence(first.state.here), abs=1e-5)
-    assert len(other.trace) < 0.7 * len(first.trace), "that is what they are for"
-
-
-def test_a_backend_without_parts_is_iterated_as_a_whole():
-    design, blocks = wide_blocks()
-    gaussian = Restless(design)
-    ladder = (Rung("one", Pace(parts=True), (), 80, "labels"),)
-    settled = settle(gaussian, blocks, tol=1e-4, max_iter=300, ladder=ladder)
-    assert settled.status is Status.CONVERGED
-    assert {0, 1} <= set(gaussian.asked)
-    assert 400 in gaussian.asked, "the intercept is in every working set"
-    assert gaussian.asked.size < 0.125 * 401
-
-
-def test_what_learns_along_learns_the_same_in_parts():
-    design, blocks = wide_blocks()
-    teach = partial(taught, names=frozenset({"eta"}), tol=1e-6, heed=0.03)
-    etas = []
-    for pace in (Pace(), Pace(0.1, 10.0, parts=True)):
-        ladder = (Rung("one", pace, (), 80, "labels"),)
-        settled = settle(Dual(design), blocks, tol=1e-6, max_iter=500, ladder=ladder, teach=teach)
-        assert settled.status is Status.CONVERGED
-        etas.append(settled.state.blocks[-1].prior.eta)
-    assert etas[0] == pytest.approx(etas[1], abs=1e-5)
-    assert abs(etas[0] - 0.95) > 1e-3, "there was something to learn"
-
-
-def test_where_no_weight_matters_the_labels_alone_come_to_rest():
-    """Dense weights, hard labels and no intercept: the working set is empty."""
-    problem, _ = teacher_problem(200, 0.05, seed=2)
-    gaussian = Dual(problem.signed())
-    blocks = pair_of_blocks(SpikeSlab(0.5), Theta(), gaussian.shape)
-    whole, parts = (
-        settle(gaussian, blocks, tol=1e-7, max_iter=300, ladder=(Rung("one", pace, (), 80, "labels"),))
-        for pace in (Pace(), Pace(0.1, 10.0, parts=True))
-    )
-    assert working_set(whole.state.here.sites, whole.state.here, blocks).size == 0
-    assert whole.status is parts.status is Status.CONVERGED
-    np.testing.assert_allclose(parts.state.here.tilted.mean, whole.state.here.tilted.mean, atol=1e-6)
-
-
-def test_weights_without_precision_are_in_the_working_set_or_there_is_none():
-    design, blocks = wide_blocks()
-    here = settle(Dual(design), blocks, tol=1e-4, max_iter=100, ladder=PROPER).state.here
-    few = here.sites._replace(precision=np.where(np.arange(461) == 7, -0.1, here.sites.precision))
-    assert 7 in working_set(few, here, blocks)
-    assert working_set(here.sites._replace(precision=np.full(461, -0.1)), here, blocks) is None
-
-
-def test_a_run_whose_working_sets_find_no_rest_ends_soon(monkeypatch):
-    monkeypatch.setattr(stepping, "LONGEST", 1)
-    design, blocks = wide_blocks()
-    ladder = (Rung("one", Pace(0.1, 10.0, parts=True), (), 80, "labels"),)
-    settled = settle(Dual(design), blocks, tol=1e-8, max_iter=100, ladder=ladder)
-    assert settled.status is Status.DIVERGED
-    assert len(settled.trace) < 10

@@ -286,3 +286,17 @@ def test_more_damping_that_is_asked_for_is_kept_on_tall_tables(monkeypatch):
     paces.clear()
     solve(problem, SpikeSlab(0.3), Probit(1.5), options=EPOptions(learn=("rho",)))
     assert min(paces) < 0.5
+
+
+def test_the_last_stage_names_what_was_kept_proper():
+    """Weights that were kept proper on one rung are EP's own again on the next."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 400))
+    X[:, 3] = X[:, 0] + 0.3 * rng.standard_normal(60)
+    problem = Problem.from_arrays(X, np.where(X[:, :3] @ [2.0, -2.0, 1.0] > 0.0, 1.0, -1.0))
+    kept = []
+    options = EPOptions(tol=1e-4, learn=("eta",), fallback="proper", learn_tol=1e-3, max_iter=400)
+    solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 0.5), options=options, callback=lambda s: kept.append(s.blocks))
+    posterior = solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 0.5), options=options)
+    assert kept[-1][0].proper == ("weights too" in posterior.trace[-1].stage)
+    assert kept[-1][-1].proper

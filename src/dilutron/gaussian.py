@@ -190,15 +190,24 @@ class Dual(Designed):
         self._last: tuple[NDArray[np.intp], Vector, Dual] | None = None
 
     def part(self, which: NDArray[np.intp], sites: Sites) -> Dual:
-        """See `Gaussian`. While the other weights stay as they are, calls of the whole cost half as much."""
+        """See `Gaussian`. The next call of the whole costs half as much if the other weights stay as they are."""
         n_weights = self.shape[1]
         weight = sites.precision[:n_weights].copy()
         weight[which] = np.inf  # adds nothing
         self._last = None
-        beside = Beside(self._prior(weight), self.design @ (sites.shift[:n_weights] / weight))
+        field = self.design @ (sites.shift[:n_weights] / weight)
+        beside = Beside(self._prior(weight), field if self._beside is None else field + self._beside.field)
         part = Dual(np.ascontiguousarray(self.design[:, which]), beside)
         self._last = which, weight, part
         return part
+
+    def field_var(self, weight_var: Vector) -> Vector:
+        """See `Gaussian`."""
+        var = super().field_var(weight_var)
+        return var if self._beside is None else var + np.diag(self._beside.prior)
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.design, self._beside)
 
     def marginals(self, sites: Sites) -> Marginals:
         """See `Gaussian`."""
@@ -254,7 +263,7 @@ class Dual(Designed):
     def _prior(self, weight: Vector) -> Vector:
         """K = X diag(1/weight) X', and what is beside it."""
         if self._last is not None:
-            which, others, part = self._last
+            (which, others, part), self._last = self._last, None
             if np.array_equal(np.delete(others, which), np.delete(weight, which)):
                 return part._prior(weight[which])
         square, work = self._products()[0], self._workspace()

@@ -11,7 +11,7 @@ import numpy as np
 from dilutron.ep import Blocks, Visit, collapsed, prior_scale
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.loop import Memory, Status, iterate
-from dilutron.stepping import EPState, Pace, Teach, init, step
+from dilutron.stepping import RESTLESS, EPState, Pace, Teach, init, step
 
 ENDED = (Status.CONVERGED, Status.STOPPED)
 COOLING_TOL = 1e-2  # a heated stage only leads the way
@@ -160,9 +160,8 @@ def _attempt(
     teach: Teach | None = None,
 ) -> Settled:
     """One run of EP at one temperature."""
-    blocks = tuple(
-        b._replace(proper=True) if rung.proper == "all" or (rung.proper and b is blocks[-1]) else b for b in blocks
-    )
+    labels = blocks[-1]._replace(proper=rung.proper != "")
+    blocks = (*(block._replace(proper=rung.proper == "all") for block in blocks[:-1]), labels)
     state = init(blocks, gaussian, rung.pace, start)
     if teach is not None:
         state = state._replace(unlearned=np.inf)  # until it has been asked: a start at rest may know nothing yet
@@ -170,6 +169,9 @@ def _attempt(
     run = iterate(
         advance, state, tol=tol, max_iter=limit, patience=rung.patience, keep=_without_memory, callback=callback
     )
+    if run.status is Status.DIVERGED and run.last.restless > RESTLESS:  # no number is out of range
+        rests = run.last.error < tol
+        run = run._replace(status=Status.CONVERGED if rests else Status.MAX_ITER, best=run.last if rests else run.best)
     trace, fallen = tuple(Mark(name, error) for error in run.trace), collapsed(run.last.here, blocks)
     fallen = fallen and run.status is not Status.STOPPED
     state, status = (run.last, Status.COLLAPSED) if fallen else (run.best, run.status)

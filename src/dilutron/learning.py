@@ -31,7 +31,7 @@ SHRINK, GROWTH = 0.5, 1.2  # of the longest move, where EP could not follow and 
 SLACK = 1e-3  # nats that a move may lose
 WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
-HEED = 0.03  # mismatch below which a visit teaches something, where parameters are learned along the way
+HEED = 0.03  # root mean square of a visit's mismatches below which it teaches what is learned along the way
 M_STEPS = 30  # at the same cavities, where parameters are learned along the way
 THOROUGH, PATIENT = 3, 500  # rungs (direct, late, annealed) and factorisations for the points that matter
 
@@ -138,13 +138,13 @@ def improved(blocks: Blocks, cavity: Gaussians, names: frozenset[str], improve: 
 
 
 def taught(
-    blocks: Blocks, cavity: Gaussians, mismatch: float, names: frozenset[str], tol: float, heed: float
+    blocks: Blocks, cavity: Gaussians, off: float, names: frozenset[str], tol: float, heed: float
 ) -> tuple[Blocks, float]:
     """The best values for these cavities, and how far they are in units of what they need not be moved for.
 
-    A visit whose mismatch is not below `heed` teaches nothing yet.
+    A visit that is `off`, the root mean square of its mismatches, by `heed` or more teaches nothing yet.
     """
-    if not mismatch < heed:
+    if not off < heed:
         return blocks, np.inf
     new = blocks
     for _ in range(M_STEPS):
@@ -225,9 +225,7 @@ def learn(
         direct = direct._replace(pace=direct.pace._replace(damping=min(BOLD, direct.pace.damping)))
     quick = partial(rest, ladder=(direct,))
     thorough = partial(rest, ladder=ladder[:THOROUGH])
-    afresh = (
-        () if ladder[0].proper else ladder[:1]
-    )  # from where it was, then afresh; proper rungs only ever do the first
+    afresh = () if ladder[0].proper else ladder[:1]  # after where it was; proper rungs only ever begin there
     patient = partial(rest, ladder=(*afresh, *ladder[:THOROUGH]))
     blocks = ready(blocks, names)
     before: Settled | None = None

@@ -146,10 +146,11 @@ def _descent(
     without convergence: it is then sparser than the data allow.
     """
     path: Path = []
-    best, lost, before = -np.inf, 0, None
+    best, lost = -np.inf, 0
+    begun: list[Posterior] = []  # the last two of this path; `warm` may be from another, at any size
     for density in densities:
         rho = density_of(density, wish.odds)
-        posterior = solve_at(rho, nearby(rho), warm if warm is None or before is None else _ahead(before, warm))
+        posterior = solve_at(rho, nearby(rho), _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
         path.append(_point(float(density), posterior, score, wish))
         good = path[-1].good
         lost = 0 if good else lost + 1
@@ -157,7 +158,7 @@ def _descent(
         if lost == LOST or (good and path[-1].total < best - DROP):
             break
         if good and posterior.sites is not None:
-            before, warm = warm, posterior
+            begun = [*begun[-1:], posterior]
     return path
 
 

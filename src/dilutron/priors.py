@@ -55,8 +55,7 @@ class Prior:
 
     def some(self, which: NDArray[np.intp]) -> Self:
         """The prior of some of the variables."""
-        values = {name: getattr(self, name) for name in self.parameters}
-        own = {name: value[which] for name, value in values.items() if np.ndim(value) > 0}
+        own = {name: value[which] for name in self.parameters if np.ndim(value := getattr(self, name))}
         return replace(self, **own) if own else self  # type: ignore[type-var]  # every prior is a dataclass
 
     def moments(self, cavity: Gaussians) -> Tilted:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ssyrk, strmm
 
-from dilutron.gaussian import Dual, Gaussian
+from dilutron.gaussian import Beside, Dual, Gaussian
 from dilutron.special import Vector
 
 LARGE = 1e12  # the largest entries that have squares, and sums of them, in single precision
@@ -23,9 +23,9 @@ class Single(Dual):
     labels, whose fields are small differences of large numbers, the matrix is that of `Dual`.
     """
 
-    def __init__(self, design: Vector) -> None:
-        super().__init__(design)
-        self._exact = Dual(design)
+    def __init__(self, design: Vector, beside: Beside | None = None) -> None:
+        super().__init__(design, beside)
+        self._exact = Dual(design, beside)
         self._columns = design.astype(np.float32)
 
     def _products(self) -> tuple[Callable[..., NDArray[Any]], Callable[..., NDArray[Any]]]:
@@ -41,5 +41,5 @@ class Single(Dual):
 def quick(gaussian: Gaussian) -> Gaussian:
     """The backend for iterations that need not be exact: the same where there is none better."""
     if isinstance(gaussian, Dual) and max(gaussian.design.max(), -gaussian.design.min()) < LARGE:
-        return Single(gaussian.design)
+        return Single(gaussian.design, gaussian._beside)
     return gaussian

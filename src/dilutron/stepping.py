@@ -37,7 +37,8 @@ LONGEST, PATIENCE = 30, 8  # iterations of a working set at most, and without pr
 FINEST = 1e-4  # mismatch to which it is brought at most
 RESTLESS = 2  # of these in a row that find no rest before the run gives up
 
-# From a visit's cavities and mismatch: better priors, and how far they are from the old, as an error.
+# From a visit's cavities and the root mean square of its mismatches: better priors, and how far they are from the old,
+# as an error.
 Teach = Callable[[Blocks, Gaussians, float], tuple[Blocks, float]]
 
 
@@ -95,7 +96,10 @@ class EPState(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """True where a step has been shortened to nothing, no working set rests, or the weights are in the trap."""
+        """True where a step has been shortened to nothing, no working set rests, or the weights are in the trap.
+
+        Restlessness is no divergence: see `ladder`.
+        """
         return self.retreats > RETREATS or self.restless > RESTLESS or collapsed(self.here, self.blocks)
 
 
@@ -127,7 +131,10 @@ def _visited(sites: Sites, gaussian: Gaussian, blocks: Blocks, scale: Vector, pa
 
 
 def _mean_step(state: Means, blocks: Blocks, scale: Vector) -> Means:
-    """The shifts that would give the marginals the tilted means, were the cavities to stay; accelerated."""
+    """The shifts that would give the marginals the tilted means, were the cavities to stay; accelerated.
+
+    Of a whole: the log normaliser of a part would move in another way.
+    """
     (precision, shift), (mean, var, log_z, means_at) = state.here.sites, state.here.marginals
     assert means_at is not None  # of a backend that has none no step is asked
     memory = state.memory.seen(shift, (state.here.tilted.mean - mean) / var, MEANS.history)
@@ -145,11 +152,12 @@ def _mean_step(state: Means, blocks: Blocks, scale: Vector) -> Means:
 
 
 def working_set(sites: Sites, here: Visit, blocks: Blocks) -> NDArray[np.intp] | None:
-    """The weights that matter, the first block's by their power and all others; None where these are too many."""
+    """The weights that matter, one at least, of the first block by their power; None where these are too many."""
     weights, n_weights = blocks[0], blocks[-1].where.start
     mean, var, precision = (v[weights.where] for v in (here.tilted.mean, here.tilted.var, sites.precision))
     matters = np.ones(n_weights, bool)
-    matters[weights.where] = (mean**2 + var) * weights.prior.flat_precision() > POWER
+    power = (mean**2 + var) * weights.prior.flat_precision()
+    matters[weights.where] = power >= min(POWER, float(power.max()))
     matters[weights.where] |= precision <= LOOSE * max(float(np.median(precision)), 0.0)  # cannot be left as they are
     return np.flatnonzero(matters) if matters.sum() < FEW * n_weights else None
 
@@ -167,14 +175,14 @@ def _relaxed(state: EPState, gaussian: Gaussian, teach: Teach | None) -> EPState
     which = working_set(sites, here, blocks)
     part = None if which is None else gaussian.part(which, all_copies(sites, blocks))
     if which is None or part is None:
-        return state
+        return state._replace(restless=0)
     some, labels = _some(blocks, which), np.arange(blocks[-1].where.start, state.scale.size)
     chosen = np.concatenate([which, labels])
     start, scale = Sites(*(values[chosen] for values in sites)), state.scale[chosen]
     try:
         begin = visit(start, part.marginals(all_copies(start, some)), some, scale)
     except NotPositive:
-        return state
+        return state._replace(restless=0)
     off = np.delete(mismatches(here.tilted, here.marginals, state.scale), chosen, axis=1).max()
     move = partial(step, gaussian=part, pace=PART, teach=None if teach is None else partial(_of_labels, teach))
     first = EPState(begin, some, scale, _damped(begin, PART.damping), PART.damping)
@@ -189,8 +197,8 @@ def _relaxed(state: EPState, gaussian: Gaussian, teach: Teach | None) -> EPState
 
 
 def _of_labels(teach: Teach, blocks: Blocks, cavity: Gaussians, mismatch: float) -> tuple[Blocks, float]:
-    """What some weights teach of the labels; what is learned is asked for at whole visits."""
-    return (*blocks[:-1], teach(blocks, cavity, mismatch)[0][-1]), 0.0
+    """What a working set teaches of the labels. How far that has come is asked at whole visits."""
+    return (*blocks[:-1], *teach(blocks[-1:], cavity, mismatch)[0]), 0.0
 
 
 def step(state: EPState, gaussian: Gaussian, pace: Pace, teach: Teach | None = None) -> EPState:

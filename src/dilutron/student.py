@@ -27,6 +27,7 @@ from dilutron.special import Vector
 from dilutron.tied import Tied
 
 ROUGH = 1e-4  # tolerance from which iterations may be made in single precision
+WIDE = 4.0  # features a row,
 DEAR = 2e9  # multiplications of a factorisation from which working sets are worth their while
 SOUND = 1e-6  # discrepancy of an answer that stands: rounding makes 1e-14, the hardest designs 1e-8,
 SHARE = 1e-2  # or, in units of the tolerance: single precision makes 1e-7 to 1e-5
@@ -43,7 +44,7 @@ class EPOptions:
         prior's and their own standard deviation, variances relatively. With ``scheme="paper"`` it is the threshold of
         rule (35).
     max_iter : int
-        Factorisations at most.
+        Factorisations of the whole at most.
     learn : tuple of str
         Parameters to learn: any of "rho", "lam", "eta", "beta". The priors' values are then the start, but that of eta
         is kept between 0.6 and 0.98, and that of rho is found by the `path`.
@@ -159,8 +160,9 @@ def _solved(
 ) -> Posterior:
     began = time.perf_counter()
     learnt = learnable(options.learn, *(block.prior for block in blocks))
-    sound = partial(_sound, design, max(SOUND, SHARE * options.tol))
-    learned = _run(gaussian, blocks, learnt, options, sound, start, callback)
+    rough = quick(gaussian) if options.tol >= ROUGH and options.scheme == "natural" else gaussian
+    sound = partial(_sound, design, SOUND if rough is gaussian else max(SOUND, SHARE * options.tol))
+    learned = _run(gaussian, rough, blocks, learnt, options, sound, start, callback)
     posterior = _posterior(method, problem, gaussian, learned, time.perf_counter() - began)
     return posterior if sound(learned.settled) else replace(posterior, status=Status.DIVERGED, mismatch=np.inf)
 
@@ -174,6 +176,7 @@ def _sound(design: Vector | Rows, limit: float, settled: Settled) -> bool:
 
 def _run(
     gaussian: Gaussian,
+    rough: Gaussian,
     blocks: Blocks,
     learnt: frozenset[str],
     options: EPOptions,
@@ -193,11 +196,11 @@ def _run(
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
     rungs: tuple[Rung, ...] = LADDER
     if options.fallback == "proper":
-        rungs = PARTLY if min(gaussian.shape) ** 2 * max(gaussian.shape) > DEAR else PROPER
+        n_labels, n_weights = gaussian.shape
+        rungs = PARTLY if n_weights > WIDE * n_labels and n_labels**2 * n_weights > DEAR else PROPER
     ladder = rungs if options.fallback else rungs[:1]
     if options.damping is not None:
         ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
-    rough = quick(gaussian) if tol >= ROUGH else gaussian
     rest: Rest = partial(settle, rough, callback=callback)
     sites = _warm_sites(start, blocks)
     if learnt and options.learning != "along":
@@ -220,14 +223,16 @@ def _run(
         learned = Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
     if rough is gaussian or sound(learned.settled):
         return learned
-    return _looked_at_again(learned, partial(settle, gaussian, tol=tol, ladder=ladder), max_iter)
+    return _looked_at_again(learned, partial(settle, gaussian, tol=tol), ladder, max_iter)
 
 
-def _looked_at_again(learned: Learned, rest: Rest, max_iter: int) -> Learned:
+def _looked_at_again(learned: Learned, rest: Rest, ladder: tuple[Rung, ...], max_iter: int) -> Learned:
     """The rest in double precision where single was not exact enough; it may take a few more iterations."""
     rough = learned.settled
+    first, *_, labels = rough.state.blocks
+    same = tuple(rung._replace(proper="all" if first.proper else "labels" if labels.proper else "") for rung in ladder)
     left = max(1, max_iter - len(rough.trace)) if rough.status is Status.CONVERGED else 1
-    exact = rest(rough.state.blocks, max_iter=left, start=rough.state.here.sites).after(rough)
+    exact = rest(rough.state.blocks, max_iter=left, start=rough.state.here.sites, ladder=same).after(rough)
     kept = exact.status if rough.status is Status.CONVERGED else rough.status
     return learned._replace(settled=exact._replace(status=kept))
 
