@@ -114,7 +114,7 @@ def _pair_of_passes(n_workers: int, design: Rows, sites: Sites) -> float:
     from distributed import Client, LocalCluster
 
     options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 100}
-    with LocalCluster(n_workers, **options) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster) as client:
         client.wait_for_workers(n_workers)
         client.run(_ready)
         began = time.perf_counter()
@@ -134,6 +134,6 @@ def main(instances: int, jobs: int) -> None:
         row["learn"] = " ".join(row["learn"]) or "nothing"
     table(out, tuple(out[0]))
     write("tall", out)
-    pairs = [run(workers, {"rows": rows, "columns": N, "repeats": 5}) for rows in sizes]
+    pairs = [run(workers, {"rows": rows, "columns": N, "repeats": 9}) for rows in sizes]
     table(pairs, tuple(pairs[0]))
     write("tall_workers", pairs)

@@ -26,7 +26,9 @@ def running():
     hasty = {"distributed.scheduler.allowed-failures": 1, "distributed.comm.timeouts.connect": "2s"}
     with (
         dask.config.set(hasty),
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=100) as made,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=100
+        ) as made,
     ):
         made.wait_for_workers(2)
         yield made

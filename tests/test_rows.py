@@ -152,7 +152,9 @@ def test_unequal_variances_take_a_pass():
 def cluster():
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "5s"}),
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=100) as made,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=100
+        ) as made,
         distributed.Client(made),
     ):
         made.wait_for_workers(2)
