@@ -81,6 +81,13 @@ def test_where_the_data_are_sure_of_the_size_sizes_between_are_tried():
     assert len(unsure.path) == path_densities(15.0, 30).size
 
 
+def test_no_sizes_between_where_each_one_is_dear(monkeypatch):
+    assert [wishes.dear(*shape) for shape in ((60, 2000), (1000, 23_000), (1_000_000, 100))] == [False, True, False]
+    monkeypatch.setattr(path, "dear", lambda *shape: True)
+    sure = fitted(table(n=60, alpha=10.0), replace(WISH, beta=100.0))
+    assert len(sure.path) <= path_densities(600.0, 60).size
+
+
 def test_few_rows_are_not_believed_to_tell_of_many_features():
     assert log_prior(20, 60, 2000) == 0.0  # a third of the rows
     assert log_prior(25, 600, 100) == 0.0  # or a quarter of the features, if that is less

@@ -17,6 +17,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from dilutron.special import Vector
 
 STRIP = 2048  # columns that `Dual` works on at a time
+BLOCK = 128  # rows and columns of a square that stays in the cache
 LOOSE = 1e-4  # weight precisions below this share of the typical one are not safe to divide by
 QUIET = 1e-4  # the same below which a label hardly changes its field's variance
 
@@ -255,10 +256,12 @@ class Dual(Designed):
         """K = X diag(1/weight) X', the lower triangular H with H'H = (K + 1/label)^-1, and log det(I + K label)."""
         prior = self._prior(weight)
         root = np.sqrt(label)
-        matrix = prior * root * root[:, None]
+        matrix = np.asfortranarray(prior * root)
+        matrix *= root[:, None]
         matrix[np.diag_indices_from(matrix)] += 1.0
-        inverse, log_det = inverse_cholesky(np.asfortranarray(matrix))
-        return prior, inverse * root, log_det
+        inverse, log_det = inverse_cholesky(matrix)
+        inverse *= root
+        return prior, inverse, log_det
 
     def _prior(self, weight: Vector) -> Vector:
         """K = X diag(1/weight) X', and what is beside it."""
@@ -267,13 +270,12 @@ class Dual(Designed):
             if np.array_equal(np.delete(others, which), np.delete(weight, which)):
                 return part._prior(weight[which])
         square, work = self._products()[0], self._workspace()
-        prior = np.zeros((self.shape[0], self.shape[0]), work.dtype, order="F")
+        start = np.zeros((self.shape[0], self.shape[0])) if self._beside is None else self._beside.prior
+        prior = np.array(start, work.dtype, order="F")
         for strip in self._strips():
             columns = self._scaled(strip, weight, work).T
             prior = square(1.0, columns, beta=1.0, c=prior, trans=1, lower=1, overwrite_c=1)
-        prior = prior.astype(np.float64, copy=False)
-        prior += np.tril(prior, -1).T
-        return prior if self._beside is None else prior + self._beside.prior
+        return _symmetric(prior.astype(np.float64, copy=False))
 
     def _weight_var(self, weight: Vector, half: Vector) -> Vector:
         """Variances of the weights, before loans are given back."""
@@ -372,6 +374,16 @@ def _label_var(prior: Vector, half: Vector, label: Vector) -> Vector:
     reduced = half @ prior[:, quiet]
     var[quiet] = before[quiet] - np.einsum("ij,ij->j", reduced, reduced)
     return var
+
+
+def _symmetric(matrix: Vector) -> Vector:
+    """The matrix with its lower triangle above the diagonal too; in blocks that stay in the cache."""
+    for first in range(0, len(matrix), BLOCK):
+        end = first + BLOCK
+        square = matrix[first:end, first:end]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+        matrix[first:end, end:] = matrix[end:, first:end].T
+    return matrix
 
 
 def inverse_cholesky(matrix: Vector) -> tuple[Vector, float]:

@@ -148,6 +148,11 @@ def _allowed(n_rows: int, n_features: int) -> int:
     return int(np.clip(WORK / (n_rows**2 * n_features), FEWEST, MOST))
 
 
+def dear(n_rows: int, n_features: int) -> bool:
+    """True where a size costs so much that none is put between those of the path, which changes answers little."""
+    return n_rows < n_features and _allowed(n_rows, n_features) < MOST
+
+
 def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float) -> float:
     """Variance of the fields before the data, the mean over all rows."""
     counted = copies / np.max(copies)
