@@ -6,13 +6,15 @@ goes on, and from there into `results/trials`.
 
 from __future__ import annotations
 
+import numpy as np
+
 from benchmarks import archive, competitors
-from benchmarks.rows import RESULTS, TRIALS, results, write
+from benchmarks.rows import RESULTS, TRIALS, Row, results, write
 from dilutron import plots
 from dilutron.experiments.compare import CONVERGED_ONLY, NOT_RUN, compare, converged, published, summary
 from dilutron.experiments.outputs import rows_of
-from dilutron.experiments.paper import ITEMS, slow, trials
-from dilutron.experiments.runner import Progress, processes, run
+from dilutron.experiments.paper import ITEMS, SLOW, slow, trials
+from dilutron.experiments.runner import Progress, processes, run, strangers
 from dilutron.experiments.store import Store, Trial
 from dilutron.loop import Status
 
@@ -21,8 +23,9 @@ SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "varian
          "published", "published_se", "off", "published_off", "difference", "gain", "verdict", "instances",
          "converged")  # fmt: skip
 
-AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "instances", "converged", "mse", "mse_se",
-            "auc", "auc_se", "auc_inclusion", "auc_inclusion_se")  # fmt: skip
+AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "instances", "converged", "over", "mse",
+            "mse_se", "mse_scaled", "mse_scaled_se", "auc", "auc_se", "auc_scaled", "auc_scaled_se", "auc_inclusion",
+            "auc_inclusion_se")  # fmt: skip
 
 
 def main(instances: int, jobs: int) -> None:
@@ -44,6 +47,8 @@ def restless(store: Store) -> list[Trial]:
 
 def _complete(store: Store, instances: int, jobs: int) -> None:
     wanted = sorted(trials([*ITEMS.values(), competitors.LEARNING], instances), key=slow)
+    if old := strangers(wanted, store):
+        print(f"  {len(old)} trials are kept as another program, version or options made them", flush=True)
 
     def report(progress: Progress) -> None:
         if progress.done % 200 == 0:
@@ -69,6 +74,7 @@ def _told(store: Store) -> None:
     archive.keep(store, results() / "trials")
     competitors.tell(store)
     beside(store)
+    write("paper_cost", costs(store))
 
 
 def beside(store: Store) -> None:
@@ -83,8 +89,33 @@ def beside(store: Store) -> None:
         if published(name):
             lines += [one._asdict() for one in compare(name, rows)]
         else:
-            averages += [{"item": name, **line} for line in summary(rows) if line["over"] == "all"]
+            averages += averages_of(name, rows)
         shown, note = (converged(rows), ", converged runs") if name in CONVERGED_ONLY else (rows, "")
         plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), figures / f"{name}.png")
     write("paper_comparison", [{k: line[k] for k in SHOWN} for line in lines if line["verdict"] != NOT_RUN])
-    write("paper_averages", [{k: line.get(k, "") for k in AVERAGES} for line in averages])
+    write("paper_averages", averages)
+
+
+def averages_of(name: str, rows: list[Row]) -> list[Row]:
+    """What a figure shows, over the runs that it is drawn from."""
+    over = "converged" if name in CONVERGED_ONLY else "all"
+    lines = ({"item": name, **line} for line in summary(rows) if line["over"] == over)
+    return [{k: line.get(k, "") for k in AVERAGES} for line in lines]
+
+
+def costs(store: Store) -> list[Row]:
+    """Core-minutes of every item at full size, each trial taken as the mean of those of its cell that are kept."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for trial, row in store.known():
+        seconds.setdefault(trial.key[:2], []).append(row.get("cpu_seconds", 0.0))
+    minutes = {cell: float(np.mean(some)) / 60.0 for cell, some in seconds.items()}
+    groups = {name: list(item.trials()) for name, item in ITEMS.items()}
+    groups["all"] = list(trials(ITEMS.values()))  # those that items share are run once
+    out = []
+    for name, wanted in groups.items():
+        line: Row = {"item": name}
+        for speed, slow_ones in (("quick", False), ("slow", True)):
+            some = [trial.key[:2] for trial in wanted if (trial.cell["method"] in SLOW) is slow_ones]
+            line |= {f"{speed}_trials": len(some), f"{speed}_core_minutes": sum(minutes.get(c, 0.0) for c in some)}
+        out.append(line)
+    return out

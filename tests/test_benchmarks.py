@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from benchmarks import doubtful, runtime
+from benchmarks import doubtful, paper, runtime
 from benchmarks.rows import printed
+from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve
+from dilutron.data import lesson
 from dilutron.experiments.compare import published
 from dilutron.experiments.paper import ITEMS
+from dilutron.experiments.store import Store
 
 OFF = {("ep", "mvn", 1.5): -0.04, ("r1bcs", "mvn", 3.0): -0.05, ("grvamp-paper", "iid", 5.0): 0.03}
 
@@ -52,6 +55,29 @@ def test_the_fresh_instances_alone_decide(fresh_off, verdict):
     assert line["first_difference_se"] < -2.0
 
 
+@pytest.mark.parametrize(("name", "over", "mse"), [("figure-3", "converged", 0.1), ("figure-2", "all", 0.2)])
+def test_averages_are_over_the_runs_that_the_figure_shows(name, over, mse):
+    ended = {"converged": 0.1, "max_iter": 0.3}
+    cell = ITEMS[name].sweeps[0].cells[0]
+    rows = [{**cell, "status": status, "mse": value, "mse_scaled": value} for status, value in ended.items()]
+    (line,) = paper.averages_of(name, rows)
+    assert (line["over"], line["mse"], line["mse_scaled"]) == (over, pytest.approx(mse), pytest.approx(mse))
+    assert (line["instances"], line["converged"]) == (2, 1)
+
+
+def test_costs_are_those_of_full_size_and_shared_trials_count_once(tmp_path):
+    store = Store(tmp_path / "s")
+    store.write_all(
+        (trial, {"status": "converged", "cpu_seconds": 60.0 + 120.0 * trial.instance})
+        for trial in ITEMS["table-3"].trials(2)
+    )
+    lines = {line["item"]: line for line in paper.costs(store)}
+    assert lines["table-3"] == lines["table-5"] | {"item": "table-3"}
+    assert lines["table-3"]["slow_core_minutes"] == 2.0 * lines["table-3"]["slow_trials"] == 2.0 * 36 * 100
+    assert lines["all"]["quick_core_minutes"] == lines["table-3"]["quick_core_minutes"] == 2.0 * 36 * 100
+    assert lines["table-2"]["quick_core_minutes"] == 0.0
+
+
 def test_run_times_are_compared_on_the_same_instances():
     """Slow methods have fewer: the instances that they lack do not count for their ratio."""
     base = {"patterns": "iid", "iterations": 10, "status": "converged", "mse": 0.1, "auc": 0.9}
@@ -67,3 +93,15 @@ def test_run_times_are_compared_on_the_same_instances():
     assert (slow["ratio_to_ep"], slow["instances"], ep["seconds_median"], ep["instances"]) == (10.0, 2, 5.0, 5)
     assert slow["paper_ratio_to_ep"] == pytest.approx(12.0 / 2.6)
     assert slow["exponent_in_alpha"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_slow_methods_run_on_few_instances(monkeypatch):
+    """With a stand-in for all of them: what they are called with, and how often."""
+    problem = lesson(16, 2.0, np.random.default_rng(0))
+    answer = solve(Problem.from_arrays(problem.X, problem.labels), SpikeSlab(0.25), ThetaMixture(0.95), "amp")
+    monkeypatch.setattr(runtime, "METHODS", dict.fromkeys(METHODS, lambda *_: answer))
+    monkeypatch.setattr(runtime, "lesson", lambda *_, **__: problem)
+    monkeypatch.setattr(runtime, "FEW", 1)
+    ran = {k: {row["method"] for row in runtime.trial("mvn", 2.0, k)} for k in range(2)}
+    assert ran[0] - ran[1] == {"r1bcs", "msp", "grvamp-paper"}
+    assert "grvamp-paper" in {row["method"] for row in runtime.trial("iid", 2.0, 1)}

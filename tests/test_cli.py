@@ -3,11 +3,12 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from dilutron.experiments import outputs, paper
+from dilutron.experiments import outputs, paper, trials
 from dilutron.experiments.runner import WorkersError
 from dilutron.experiments.store import Store, StoreError
 from tests.test_runner import eventually, gone, here
@@ -48,11 +49,11 @@ def test_an_item_becomes_rows_and_files(dilutron, tmp_path):
     code, out, err = dilutron("reproduce", "tiny", "--instances", "3", "--out", "deep/results")
     assert code == 0
     assert out == "tiny: 6 of 6 trials\n  deep/results/tiny.txt\n"
-    assert err.startswith("6 trials to run\n")
-    assert "6 of 6" in err
+    assert err.startswith("6 of 6 trials run in 0:0")
+    assert err.count("\n") == 1
     assert (tmp_path / "deep/results/tiny.txt").read_text() == "6 rows\n"
     code, out, err = dilutron("reproduce", "tiny", "--instances", "4", "--out", "deep/results")
-    assert (code, err.splitlines()[0]) == (0, "2 trials to run")
+    assert (code, err[:19]) == (0, "2 of 2 trials run i")
     code, out, err = dilutron("reproduce", "tiny", "--instances", "4", "--out", "deep/results")
     assert (code, err) == (0, "")
 
@@ -68,9 +69,9 @@ def test_failed_trials_are_told_and_tried_again_when_asked(dilutron, monkeypatch
     assert code == 1
     assert "tiny: 4 of 4 trials" in out
     assert "failed: 2 trials; --retry-failed" in out
-    assert "error: teacher n=16 method=ep #1: KeyError: 'alpha'" in out
+    assert "error: teacher n=16 ep #1: KeyError: 'alpha'" in out
     assert dilutron("reproduce", "all", "--instances", "2")[2] == ""
-    assert "2 trials to run" in dilutron("reproduce", "all", "--instances", "2", "--retry-failed")[2]
+    assert "2 of 2 trials run" in dilutron("reproduce", "all", "--instances", "2", "--retry-failed")[2]
 
 
 def test_the_budget_leaves_out_and_says_so(dilutron):
@@ -84,13 +85,45 @@ def test_the_budget_leaves_out_and_says_so(dilutron):
 
 def test_a_bar_in_a_terminal(dilutron, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("COLUMNS", "80")
     code, _, err = dilutron("reproduce", "tiny", "--instances", "2")
     assert code == 0
     assert "4/4" in err
     assert "/min" in err
     assert "left" in err
-    assert "teacher n=16" in err
+    assert "━" in err
+    assert "iid n=16 a=2 amp #1" in err
+
+
+@pytest.mark.parametrize(
+    ("item", "label"),
+    [
+        ("table-1", "mvn n=256 a=0.5 grvamp-paper #12"),
+        ("table-3", "mvn a=4 eta=.95 grvamp #12"),
+        ("table-4", "iid a=2.5 eta=.95 learn ep #12"),
+        ("table-6", "distance a=6 eta=.9 learn ep #12"),
+    ],
+)
+def test_a_trial_in_few_words(item, label):
+    assert label in {cli._label(trial) for trial in paper.ITEMS[item].trials(13)}
+
+
+def test_rows_of_another_program_are_kept_told_and_computed_anew_when_asked(dilutron, tmp_path, monkeypatch):
+    run = partial(dilutron, "reproduce", "tiny", "--instances", "3")
+    run()
+    store = Store(tmp_path / "results/trials.sqlite")
+    before = store.rows("teacher")
+    monkeypatch.setitem(trials.PROGRAMS, "amp", 99)
+    code, _, err = run()
+    assert code == 0
+    assert one_line(f"dilutron: {err}")
+    assert err.startswith("3 rows of amp were made by another program, version or options: they are kept; --again")
+    assert store.rows("teacher") == before
+    assert run("--again")[2].startswith("3 of 3 trials run")
+    assert {row["program"].split()[1] for row in store.rows("teacher") if row["method"] == "amp"} == {"99"}
+    assert run() == run("--again")
+    monkeypatch.setattr("dilutron.__version__", "99.0")
+    assert run()[2].startswith("6 rows of ")
 
 
 @pytest.mark.parametrize(

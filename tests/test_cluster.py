@@ -61,7 +61,8 @@ def test_a_deadly_trial_is_a_row(tmp_path, running):
 
 def test_a_cluster_made_here(tmp_path):
     store = Store(tmp_path / "s")
-    with cluster("local", 1) as executor:
+    with cluster("local", 3) as executor:
+        assert len(distributed.default_client().nthreads()) == 3
         assert run([*small(1)[:2], *numbered(1)], store, executor) == (3, 0, 1)
     assert {row["status"] for row in store.rows("teacher", [{}])} == {"error"}
 

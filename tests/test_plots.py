@@ -113,6 +113,8 @@ def test_a_perfect_ranking_goes_through_the_corner_and_is_ideal(ax):
     rows = [row(instance=i, ranks="0 1 2 3") for i in range(3)]
     (line,) = lines_of(plots.curves(rows, ax), "ep")
     assert area(line) == 1.0
+    (ideal,) = [line for line in ax.lines if line.get_label() == "ideal choice"]
+    assert area(ideal) == 1.0
     other = Figure().add_subplot()
     (line,) = lines_of(plots.sensitivities(rows, other), "ep")
     np.testing.assert_array_equal(line.get_ydata(), ideal_sensitivity(N, PRESENT))
@@ -132,7 +134,7 @@ def test_few_alphas_get_a_line_each(ax):
     plots.curves(rows, ax)
     assert all(len(lines_of(ax, "ep", style)) == 1 for style in (":", "--", "-"))
     labels = ax.get_legend_handles_labels()[1]
-    assert labels == ["EP", r"$\alpha = 0.5$", r"$\alpha = 2$", r"$\alpha = 6$"]
+    assert labels == ["EP", r"$\alpha = 0.5$", r"$\alpha = 2$", r"$\alpha = 6$", "ideal choice"]
     other = Figure().add_subplot()
     plots.curves(rows, other, alphas=(3.0,))
     assert len(lines_of(other, "ep", "-")) == 1
@@ -237,8 +239,53 @@ def test_a_picture_has_a_panel_for_every_setting_and_one_legend():
     ]
     assert [list(crosses(ax).values()) for ax in figure.axes] == [[[0.7]], [], [[0.6]], []]
     (legend,) = figure.legends
-    assert sorted(text.get_text() for text in legend.texts) == ["EP", "EP in the paper", "grVAMP"]
+    assert [text.get_text() for text in legend.texts] == ["EP", "grVAMP", "EP in the paper"]
     assert "4 instances per point" in figure.get_suptitle()
+
+
+def test_a_long_legend_has_a_line_for_methods_one_for_the_paper_and_one_for_the_rest():
+    rows = [{**one, "eta": 0.9, "method": method} for one in ROWS for method in ("ep", "grvamp", "r1bcs")]
+    told = [{**printed("rho", 0.2, method), "eta": 0.9} for method in ("ep", "grvamp")]
+    (legend,) = plots.picture("learned", rows, published=told).legends
+    lines = [[text.get_text() for text in legend.texts[k::3]] for k in range(3)]
+    assert lines == [
+        ["EP", "grVAMP", "R1BCS"],
+        ["EP in the paper", "grVAMP in the paper", ""],
+        ["truth", "", ""],
+    ]
+
+
+def test_rankings_by_size_and_by_probability_have_panels_of_their_own():
+    rows = [{**one, "ranks_inclusion": "0 1 2 3"} for one in ROWS]
+    figure = plots.picture("selection", rows)
+    by = ["ranked by $|w|$"] * 2 + [r"ranked by $P(w \neq 0)$"] * 2
+    assert [ax.get_xlabel().split(", ")[1] for ax in figure.axes] == by
+    assert len(plots.picture("selection", ROWS).axes) == 2
+
+
+def test_curves_tell_methods_apart_without_colour_and_where_they_coincide():
+    rows = [{**one, "ranks": "0 1 5 6", "method": method} for one in ROWS for method in ("ep", "grvamp")]
+    ep, grvamp = (lines_of(plots.curves(rows, _fresh()), method)[0] for method in ("ep", "grvamp"))
+    assert ep.get_marker() != grvamp.get_marker()
+    assert ep.get_markevery() != grvamp.get_markevery()
+    assert ep.get_zorder() > grvamp.get_zorder()
+    assert ep.get_linewidth() < grvamp.get_linewidth()
+
+
+def test_panels_are_as_wide_as_their_data(ax):
+    low, high = plots.learned([row(alpha=a) for a in (4.0, 5.0, 6.0)], ax).get_xlim()
+    assert 3.5 < low < 4.0
+    assert 6.0 < high < 6.5
+
+
+def test_the_papers_numbers_are_hollow_and_ours_are_not(ax):
+    plots.areas(ROWS, ax, published=[printed("auc", 0.7)])
+    ours, theirs = (
+        next(bars.lines[0] for bars in ax.containers if bars.get_label() == label)
+        for label in ("EP", "EP in the paper")
+    )
+    assert ours.get_marker() == theirs.get_marker()
+    assert ours.get_markerfacecolor() != theirs.get_markerfacecolor() == "none"
 
 
 def test_a_method_looks_the_same_everywhere():

@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 
-from dilutron import Status
+from dilutron import EPOptions, Status
 from dilutron.data.glauber import Ending
 from dilutron.experiments import trials
-from dilutron.experiments.trials import TRIALS, key_of, learning_trial, network_trial, rng_of, teacher_trial
+from dilutron.experiments.trials import (
+    TRIALS,
+    VARIANTS,
+    key_of,
+    learning_trial,
+    network_trial,
+    program_of,
+    rng_of,
+    teacher_trial,
+)
 
 TEACHER = {"n": 32, "rho": 0.25, "eta": 0.9, "alpha": 3.0, "patterns": "iid", "method": "ep"}
 NETWORK = {"n": 64, "rho": 0.25, "eta": 1.0, "alpha": 3.0, "dynamics": "synchronous", "learn": False, "method": "ep"}
@@ -49,6 +58,16 @@ def test_the_order_of_a_cells_names_does_not_matter_and_its_values_do():
     assert first not in [other.random() for other in others]
 
 
+def test_a_row_names_the_program_and_the_options_that_made_it(monkeypatch):
+    named = {variant: program_of(variant) for variant in VARIANTS}
+    assert len(set(named.values())) == len(VARIANTS)
+    assert teacher_trial(TEACHER, 1)["program"] == named["ep"]
+    monkeypatch.setitem(VARIANTS, "ep", ("ep", EPOptions(tol=1e-3)))
+    assert program_of("ep") != named["ep"]
+    monkeypatch.setitem(trials.PROGRAMS, "amp", 99)
+    assert program_of("amp") != named["amp"]
+
+
 def test_the_same_trial_twice():
     first, second = (teacher_trial(TEACHER, 1) for _ in range(2))
     assert {**first, "cpu_seconds": 0} == {**second, "cpu_seconds": 0}
@@ -85,6 +104,11 @@ def test_a_perceptron_of_a_network_sees_the_others_and_smaller_alphas_the_first_
     made = trials._recorded(64, 0.25, "synchronous")
     np.testing.assert_array_equal(np.delete(made.patterns[:192], 7, axis=1), large.X)
     np.testing.assert_array_equal(np.sign(large.X @ made.network.weights[7][np.arange(64) != 7] + 1e-12), large.labels)
+
+
+def test_more_patterns_than_were_recorded_are_refused():
+    with pytest.raises(ValueError, match=r"alpha of a recurrent network must be at most 6, got 6\.5"):
+        network_trial({**NETWORK, "alpha": 6.5}, 0)
 
 
 def test_a_network_that_stops_early_is_no_trial(monkeypatch):

@@ -23,7 +23,7 @@ from dilutron.commands import COMMANDS
 from dilutron.commands.saying import stop
 from dilutron.experiments import paper
 from dilutron.experiments.cluster import cluster
-from dilutron.experiments.runner import FAILURES, Progress, WorkersError, processes, run
+from dilutron.experiments.runner import FAILURES, Progress, WorkersError, processes, run, strangers
 from dilutron.experiments.store import Store, StoreError, Trial
 
 QUICK = 10  # instances of a quick look
@@ -119,6 +119,7 @@ def reproduce(
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS|local", help="Run on a Dask cluster.")] = None,
     budget: Annotated[float | None, typer.Option(metavar="MINUTES", help="Begin and await no trial after.")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try again what ended in an error.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Compute anew what another program or version made.")] = False,
 ) -> None:
     """Run the paper's experiments, draw and compare.
 
@@ -133,6 +134,7 @@ def reproduce(
       dilutron reproduce figure-2 --only ep --only amp
       dilutron reproduce all --budget 90
       dilutron reproduce table-3 --retry-failed
+      dilutron reproduce table-3 --again
       dilutron reproduce all --dask tcp://10.0.0.1:8786
     """  # noqa: D301
     chosen = _chosen(names or [])
@@ -149,6 +151,7 @@ def reproduce(
             store = Store(out / "trials.sqlite")
             if retry_failed:
                 store.forget(trial for trial, status in store.ended(trials) if status in FAILURES)
+            _say_what_is_old(strangers(trials, store), store, again)
             missing = len(store.missing(trials))
             store.check_room(missing)
             executor = stack.enter_context(cluster(dask, jobs)) if dask and missing else processes(jobs)
@@ -200,15 +203,15 @@ def _publisher() -> Callable[[list[paper.Item], Store, Path], list[Path]]:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
-    """A bar in a terminal, else a line at every tenth; nothing where nothing is to be done."""
-    console, began = Console(stderr=True), time.monotonic()
+    """A bar in a terminal, else one line at the end; nothing where nothing is to be done."""
+    console, began, written = Console(stderr=True), time.monotonic(), 0
     if total == 0:
         yield lambda news: None
     elif console.is_terminal:
         text = TextColumn(
             "{task.completed:.0f}/{task.total:.0f}  {task.fields[pace]}  {task.description}", markup=False
         )
-        with Bar(BarColumn(30), text, console=console) as bar:
+        with Bar(BarColumn(None), text, console=console, expand=True) as bar:  # the bar has what the words leave
             task = bar.add_task("", total=total, pace="")
 
             def draw(news: Progress) -> None:
@@ -216,25 +219,39 @@ def _progress(total: int) -> Iterator[Callable[[Progress], None]]:
 
             yield draw
     else:
-        typer.echo(f"{total} trials to run", err=True)
-        tenth = 0
 
-        def say(news: Progress) -> None:
-            nonlocal tenth
-            if tenth < (tenth := 10 * news.done // news.total):
-                typer.echo(f"{news.done} of {news.total}  {_pace(news, began)}", err=True)
+        def count(news: Progress) -> None:
+            nonlocal written
+            written = news.done
 
-        yield say
+        yield count
+        typer.echo(f"{written} of {total} trials run in {_clock(time.monotonic() - began)}", err=True)
 
 
 def _pace(news: Progress, began: float) -> str:
     spent = time.monotonic() - began
-    left = int(spent / max(news.done, 1) * (news.total - news.done))
-    return f"{60.0 * news.done / max(spent, 1e-9):.0f}/min  {left // 3600}:{left // 60 % 60:02}:{left % 60:02} left"
+    left = spent / max(news.done, 1) * (news.total - news.done)
+    return f"{60.0 * news.done / max(spent, 1e-9):.0f}/min  {_clock(left)} left"
+
+
+def _clock(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
 def _label(trial: Trial) -> str:
-    return f"{trial.kind} {' '.join(f'{name}={value}' for name, value in trial.cell.items())} #{trial.instance}"
+    """A trial in few words, for a line of 80 columns; of what most trials share, nothing."""
+    cell = trial.cell
+    words = [
+        str(cell.get("patterns") or cell.get("dynamics") or trial.kind),
+        f"n={cell['n']}" if cell.get("n", paper.N) != paper.N else "",
+        f"a={cell['alpha']:g}" if "alpha" in cell else "",
+        f"eta={cell['eta']:g}".replace("=0.", "=.") if cell.get("eta", 1.0) < 1.0 else "",
+        "learn" if trial.kind == "learning" or cell.get("learn") else "",
+        str(cell.get("method", "")),
+        f"#{trial.instance}",
+    ]
+    return " ".join(filter(None, words))
 
 
 def _kept(store: Store, trials: list[Trial]) -> str:
@@ -243,6 +260,19 @@ def _kept(store: Store, trials: list[Trial]) -> str:
     except StoreError:  # on a full disk SQLite cannot even read
         rows = "rows written so far"
     return f"{rows} are kept in {store.path}: the same command goes on from there"
+
+
+def _say_what_is_old(old: list[Trial], store: Store, again: bool) -> None:
+    """Rows that this program would not have made are kept, or computed anew where that was asked for."""
+    if again:
+        store.forget(old)
+    elif old:
+        methods = ", ".join(dict.fromkeys(trial.cell["method"] for trial in old))
+        typer.echo(
+            f"{len(old)} rows of {methods} were made by another program, version or options: they are kept;"
+            " --again computes them anew, another --out folder beside them",
+            err=True,
+        )
 
 
 def _say_what_is_left(store: Store, trials: list[Trial]) -> None:

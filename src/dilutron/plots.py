@@ -30,6 +30,8 @@ try:
     import matplotlib
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
 except ImportError as error:  # pragma: no cover
     raise ImportError("figures need matplotlib: pip install dilutron[plot]") from error
 
@@ -42,20 +44,24 @@ class Style(NamedTuple):
     label: str
     color: str
     marker: str
+    width: float = 1.2  # of lines, in points; of two that coincide the thinner lies above
+    size: float = 4.5  # of markers, likewise
 
 
 # Colours of Okabe and Ito, which all kinds of colour vision tell apart; the marker says the same again.
 STYLES = {
-    "ep": Style("EP", "#0072B2", "o"),
-    "grvamp": Style("grVAMP", "#D55E00", "s"),
-    "grvamp-paper": Style("grVAMP, the paper's settings", "#E69F00", "D"),
+    "ep": Style("EP", "#0072B2", "o", 0.9, 3.2),
+    "grvamp": Style("grVAMP", "#D55E00", "s", 1.9, 5.0),
+    "grvamp-paper": Style("grVAMP, the paper's settings", "#000000", "D", 1.2, 3.8),
     "amp": Style("1-bit AMP", "#009E73", "^"),
     "r1bcs": Style("R1BCS", "#CC79A7", "v"),
     "vamp": Style("VAMP", "#56B4E9", "P"),
-    "ep-paper": Style("EP, the paper's settings", "#000000", "X"),
 }
-PUBLISHED_AS = {"grvamp": "grvamp-paper"}  # the paper's numbers have the colour of the runs with its settings
+PUBLISHED_AS = {"grvamp": "grvamp-paper"}  # the paper's numbers have the look of the runs with its settings
+IN_THE_PAPER = " in the paper"
+SHORT = 4  # entries of a legend that fit on one line
 LINES = (":", "--", "-")  # from few patterns to many
+RANKED = {"ranks": "ranked by $|w|$", "ranks_inclusion": r"ranked by $P(w \neq 0)$"}
 GREY = "0.35"
 ALPHA = r"$\alpha$"
 TEXT, SMALL = 8.0, 7.0  # points, at the width of a page
@@ -70,7 +76,7 @@ DYNAMICS = {
 
 def style_of(method: str) -> Style:
     """The look of a method, of unknown ones too."""
-    return STYLES.get(method, Style(method, "#000000", "."))
+    return STYLES.get(method, Style(method, "#666666", "."))
 
 
 def errors(rows: Sequence[Row], ax: Axes, inset: str | None = "linear") -> Axes:
@@ -101,21 +107,23 @@ def errors(rows: Sequence[Row], ax: Axes, inset: str | None = "linear") -> Axes:
         small = ax.inset_axes((0.57, 0.55, 0.42, 0.36))
         if inset == "linear":
             for method, points in _series(rows, "mse"):
-                _line(small, method, points.alpha, points.mean, points.error, size=2.5)
+                _line(small, method, points.alpha, points.mean, points.error, part=0.6)
             small.set_title("MSE, linear", fontsize=SMALL, pad=2)
             small.set_ylim(bottom=0.0)
         else:
             convergence(rows, small)
             small.set_title("fraction converged", fontsize=SMALL, pad=2)
             for line in small.lines:
-                line.set_markersize(2.5)
+                line.set_markersize(0.6 * line.get_markersize())
         small.set(xlabel="", ylabel="")
         small.tick_params(labelsize=SMALL - 1, length=2, pad=1)
     return ax
 
 
 def curves(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None = None, by: str = "ranks") -> Axes:
-    """ROC curves of the choice of weights: mean and a band of one standard error, methods by colour, alphas by line.
+    """ROC curves of the choice of weights, beside the ideal one: mean and a band of one standard error.
+
+    Methods differ by colour and marker, alphas by line.
 
     Parameters
     ----------
@@ -134,7 +142,8 @@ def curves(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None = None,
         band = mean_curve([roc(order, truth).at(grid) for truth in group.truths])
         # The upright piece above 0 has no width on this grid: begin at the origin.
         _band(ax, group, np.append(0.0, grid), np.append(0.0, band.mean), np.append(0.0, band.error))
-    return _dress(ax, "false positive rate", "true positive rate")
+    _ideal(ax, (0, 0, 1), (0, 1, 1))
+    return _dress(ax, f"false positive rate, {RANKED[by]}", "true positive rate")
 
 
 def sensitivities(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None = None, by: str = "ranks") -> Axes:
@@ -146,9 +155,12 @@ def sensitivities(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None 
         _band(ax, group, np.arange(n + 1), band.mean, band.error)
         ideal.add((n, int(group.truths[0].sum())))
     for n, n_positive in sorted(ideal)[:1]:
-        best = ideal_sensitivity(n, n_positive)
-        ax.plot(np.arange(n + 1), best, color="0.6", linewidth=1.6, zorder=1, label="ideal choice")
-    return _dress(ax, "weights selected", "true positive rate")
+        _ideal(ax, np.arange(n + 1), ideal_sensitivity(n, n_positive))
+    return _dress(ax, f"weights selected, {RANKED[by]}", "true positive rate")
+
+
+def _ideal(ax: Axes, x: Any, y: Any) -> None:
+    ax.plot(x, y, color="0.7", linewidth=2.4, zorder=1, label="ideal choice")
 
 
 def convergence(rows: Sequence[Row], ax: Axes, published: Iterable[Row] = ()) -> Axes:
@@ -239,15 +251,26 @@ def picture(draw: str, rows: Sequence[Row], title: str = "", published: Sequence
         view(ax)
         ax.set_title(name, fontsize=TEXT)
     figure.suptitle("\n".join(filter(None, (title, _instances(rows)))), fontsize=TEXT + 1)
-    handles = {
-        label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
-    }
-    if handles:
-        figure.legend(
-            list(handles.values()), list(handles), loc="outside lower center", ncols=min(4, len(handles)),
-            fontsize=TEXT, frameon=False, handlelength=2.6,
-        )  # fmt: skip
+    _legend(figure)
     return figure
+
+
+def _legend(figure: Figure) -> None:
+    """All labels of all panels once: a line for methods, one for the paper's numbers, one for the rest; few on one."""
+    known = {label: handle for ax in figure.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    methods = [style.label for style in STYLES.values() if style.label in known]
+    theirs = [label for label in known if label.endswith(IN_THE_PAPER)]
+    rest = [label for label in known if label not in methods + theirs]
+    short = len(known) <= SHORT
+    lines = [methods + theirs + rest] if short else [some for some in (methods, theirs, rest) if some]
+    columns = max(map(len, lines), default=0)
+    # A legend is filled column by column: empty entries make its lines ours.
+    order = [line[k] if k < len(line) else "" for k in range(columns) for line in lines]
+    if order:
+        figure.legend(
+            [known.get(label, Line2D([], [], linestyle="none")) for label in order], order,
+            loc="outside lower center", ncols=columns, fontsize=TEXT, frameon=False, handlelength=2.6,
+        )  # fmt: skip
 
 
 def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
@@ -262,13 +285,19 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: int = 150) -> Path:
 View = Callable[[Axes], Axes]
 
 
-def _selection(rows: Sequence[Row], published: Sequence[Row], by: str = "ranks") -> list[View]:
+def _selection(rows: Sequence[Row], by: str) -> list[View]:
     return [lambda ax: curves(rows, ax, by=by), lambda ax: sensitivities(rows, ax, by=by)]
 
 
+def _selection_twice(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
+    """The paper's Fig. 4 ranks weights by their size and, where a method tells it, by their probability."""
+    known = any(row.get("ranks_inclusion") for row in rows)
+    return _selection(rows, "ranks") + (_selection(rows, "ranks_inclusion") if known else [])
+
+
 def _selection_errors(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
-    """The paper's Fig. 3 ranks weights by their probability of being present, its other figures by their size."""
-    return [*_selection(rows, published, by="ranks_inclusion"), lambda ax: errors(rows, ax)]
+    """The paper's Fig. 3 ranks weights by their probability of being present."""
+    return [*_selection(rows, "ranks_inclusion"), lambda ax: errors(rows, ax)]
 
 
 def _parameters(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
@@ -278,7 +307,7 @@ def _parameters(rows: Sequence[Row], published: Sequence[Row]) -> list[View]:
 
 PICTURES: dict[str, Callable[[Sequence[Row], Sequence[Row]], list[View]]] = {
     "errors": lambda rows, published: [lambda ax: errors(rows, ax)],
-    "selection": _selection,
+    "selection": _selection_twice,
     "selection_errors": _selection_errors,
     "recurrent": lambda rows, published: [
         lambda ax: curves(rows, ax),
@@ -362,7 +391,11 @@ def _few(rows: Sequence[Row], ax: Axes, alphas: Sequence[float] | None, by: str)
     for method, group in _by((row for row in usable if row["alpha"] in lines), "method"):
         for alpha, some in _by(group, "alpha"):
             yield _Group(method, lines[alpha], np.array([_places(row, by) for row in some]))
-        ax.plot([], [], color=style_of(method).color, linewidth=1.2, label=style_of(method).label)
+        style = style_of(method)
+        ax.plot(
+            [], [], color=style.color, label=style.label, linewidth=style.width, marker=style.marker,
+            markersize=style.size,
+        )  # fmt: skip
     for alpha in shown:
         ax.plot([], [], color=GREY, linestyle=lines[alpha], linewidth=1.2, label=rf"$\alpha = {alpha:g}$")
 
@@ -374,31 +407,40 @@ def _places(row: Row, by: str) -> Any:
     return truth
 
 
-def _line(ax: Axes, method: str, alpha: Any, mean: Any, error: Any, size: float = 4.5) -> None:
+def _line(ax: Axes, method: str, alpha: Any, mean: Any, error: Any, part: float = 1.0) -> None:
     style = style_of(method)
     ax.errorbar(
         alpha, mean, yerr=np.nan_to_num(error), label=style.label, color=style.color, marker=style.marker,
-        # Curves often coincide: open markers show what lies below, and EP's are the smaller.
-        markersize=size - (method == "ep"), markerfacecolor=style.color if method == "ep" else "none",
-        linewidth=1.1, elinewidth=0.9, capsize=1.5, zorder=4 if method == "ep" else 3,
+        markersize=part * style.size, linewidth=part * style.width, elinewidth=0.9, capsize=1.5, zorder=_height(style),
     )  # fmt: skip
+
+
+def _height(style: Style) -> float:
+    """Curves often coincide: the thinner ones lie above."""
+    return 5.0 - style.width
 
 
 def _band(ax: Axes, group: _Group, x: Any, mean: Any, error: Any) -> None:
     style = style_of(group.method)
-    ax.plot(x, mean, color=style.color, linestyle=group.line, linewidth=1.2, zorder=4 if group.method == "ep" else 3)
+    first = 0.1 + 0.04 * list(STYLES).index(group.method) if group.method in STYLES else 0.1
+    ax.plot(
+        x, mean, color=style.color, linestyle=group.line, linewidth=style.width, zorder=_height(style),
+        # In parts of the diagonal, at other places for each method: curves that coincide show their markers.
+        marker=style.marker, markersize=0.8 * style.size, markevery=(first, 0.25),
+    )  # fmt: skip
     low, high = mean - np.nan_to_num(error), mean + np.nan_to_num(error)
     ax.fill_between(x, low, high, color=style.color, alpha=0.18, linewidth=0)
 
 
 def _printed(ax: Axes, published: Iterable[Row], quantity: str) -> None:
-    """The paper's numbers: crosses in the method's colour."""
+    """The paper's numbers: the method's marker, larger, hollow and without a line."""
     for method, rows in _by((row for row in published if row["quantity"] == quantity), "method"):
         style = style_of(PUBLISHED_AS.get(method, method))
         ax.errorbar(
             [row["alpha"] for row in rows], [row["value"] for row in rows],
-            yerr=np.nan_to_num([row["se"] for row in rows]), label=f"{STYLES[method].label} in the paper",
-            color=style.color, marker="x", markersize=5, linestyle="none", elinewidth=0.8, zorder=5,
+            yerr=np.nan_to_num([row["se"] for row in rows]), label=STYLES[method].label + IN_THE_PAPER,
+            color=style.color, marker=style.marker, markersize=7, markerfacecolor="none", markeredgewidth=0.9,
+            linestyle="none", elinewidth=0.8, zorder=5,
         )  # fmt: skip
 
 
@@ -414,8 +456,7 @@ def _instances(rows: Sequence[Row]) -> str:
 
 def _dress(ax: Axes, x: str, y: str) -> Axes:
     if x == ALPHA:
-        _, last = ax.get_xlim()
-        ax.set_xlim(0.0, max(last, 1.0))
+        ax.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 5, 10]))  # alphas are multiples of one half
     ax.set_xlabel(x, fontsize=TEXT, labelpad=2)
     ax.set_ylabel(y, fontsize=TEXT, labelpad=2)
     ax.tick_params(labelsize=SMALL)

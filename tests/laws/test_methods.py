@@ -271,6 +271,15 @@ def test_hard_problems_end_in_a_status(method, name, labels):
     assert np.all((said >= 0.0) & (said <= 1.0))
 
 
+@every_method
+def test_a_row_of_zeros_is_refused(method):
+    X = draws(30, N_WEIGHTS)
+    X[7] = 0.0
+    problem = Problem.from_arrays(X, np.resize([1, -1, 1], len(X)), strict=False)
+    with pytest.raises(ValueError, match="row 7 of X is all zeros, so its label tells nothing: drop it"):
+        run(method, problem)
+
+
 @pytest.mark.parametrize("eta", [0.5, 0.5 + 1e-9, 0.5 + 1e-6, 0.5 + 1e-3])
 @every_method
 def test_labels_that_say_nothing_leave_the_prior(method, eta):

@@ -90,7 +90,8 @@ class AMPState(NamedTuple):
 
 
 def channel_of(problem: Problem, mean_removal: bool = False) -> Channel:
-    """The patterns as the messages see them."""
+    """The patterns as the messages see them; as for the signed ones, a row of zeros is refused."""
+    problem.refuse_empty_rows()
     design = _without_means(problem.X) if mean_removal else problem.X
     return Channel(design, design**2, problem.labels, (problem.X.shape[0], problem.X.shape[1]))
 

@@ -17,7 +17,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from dilutron.gaussian import Covariance, Gaussian, NotPositive, Sites, choose
 from dilutron.ladder import Mark
@@ -116,10 +115,10 @@ def _parts(gaussian: Gaussian, sites: Sites) -> tuple[Gaussians, Gaussians]:
     return Gaussians(mean[:n_features], var[:n_features]), Gaussians(mean[n_features:], var[n_features:])
 
 
-def flip_of(field: Gaussians) -> Vector:
-    """Probability under q that a label is not the sign of its noiseless field: that s, and not w, explains it."""
-    var = np.maximum(field.var, np.finfo(np.float64).tiny)  # weights that are all pruned leave 0 / 0
-    return np.asarray(ndtr(-field.mean / np.sqrt(var)))
+def flip_of(noise: Gaussians) -> Vector:
+    """Estimated size of s, brought between 0 and 1: one half where it is 1, the unit of the logistic function."""
+    size = np.abs(noise.mean)
+    return size / (1.0 + size)
 
 
 def solve(
@@ -163,7 +162,7 @@ def solve(
         mean=end.weights.mean / unit,
         std=np.sqrt(end.weights.var) / unit,
         inclusion=None,
-        flip=flip_of(end.field),
+        flip=flip_of(end.noise),
         weights=weights,
         labels=labels,
         log_evidence=None,

@@ -72,7 +72,7 @@ def _connected(address: str, jobs: int) -> Iterator[Any]:
         with (
             dask.config.set({"distributed.scheduler.allowed-failures": RETRIES}),
             LocalCluster(
-                jobs,
+                n_workers=jobs,  # the first argument by place is a name
                 threads_per_worker=1,
                 dashboard_address="127.0.0.1:0",
                 silence_logs=logging.CRITICAL,  # what a death leads to is said in rows

@@ -35,14 +35,14 @@ LIMIT = 2.0  # standard errors within which two numbers are the same
 ROUNDING = 1e-9  # a difference of exactly two printed standard errors is within the limit
 
 AS_PUBLISHED, BETTER, WORSE, HIGHER, LOWER = "as published", "better", "worse", "higher", "lower"
-NOT_RUN, TOO_FEW, NO_NUMBER = "not run", "too few", "no number"
-VERDICTS = (AS_PUBLISHED, BETTER, WORSE, HIGHER, LOWER, NOT_RUN, TOO_FEW, NO_NUMBER)
+NOT_RUN, TOO_FEW, NO_NUMBER, OTHER_MACHINE = "not run", "too few", "no number", "other machine"
+VERDICTS = (AS_PUBLISHED, BETTER, WORSE, HIGHER, LOWER, OTHER_MACHINE, NOT_RUN, TOO_FEW, NO_NUMBER)
 
 FEWEST = 5  # instances for a verdict: of fewer the standard error says too little
 PAPER_INSTANCES = 100
 
-UP, DOWN, NEAR = "up", "down", "near"  # what is better: more, less, or closer to the truth
-AIM = {"converged": UP, "auc": UP, "mse": DOWN, "seconds": DOWN, "rho": NEAR, "eta": NEAR}
+UP, NEAR, NONE = "up", "near", "none"  # what is better: more, closer to the truth, or neither
+AIM = {"converged": UP, "auc": UP, "rho": NEAR, "eta": NEAR, "seconds": NONE}
 
 
 class Comparison(NamedTuple):
@@ -68,9 +68,10 @@ class Comparison(NamedTuple):
         Ours less theirs, in combined standard errors.
     gain : float
         How much better ours is, in combined standard errors: for learned values, how much nearer to the truth; for
-        shares, with errors that do not vanish where all runs converged.
+        shares, with errors that do not vanish where all runs converged; NaN of run times.
     verdict : str
-        Better or worse means a gain or loss of more than two. A ratio is higher or lower instead.
+        Better or worse means a gain or loss of more than two. Seconds of another machine have no verdict but that;
+        their ratio to EP's is higher or lower instead.
     truth, off, published_off : float
         Of a learned parameter: what is right, and the relative error of ours and of theirs; NaN otherwise.
     instances, converged, used : int
@@ -227,7 +228,7 @@ def _compared(printed: Row, rows: list[Row], variant: str, column: str, off: flo
         published_se=printed["se"],
         difference=_in_errors(ours.mean - theirs, ours, their),
         gain=gain,
-        verdict=_verdict(len(rows), used, gain),
+        verdict=OTHER_MACHINE if AIM[quantity] == NONE and used else _verdict(len(rows), used, gain),
         truth=truth,
         off=abs(ours.mean - truth) / truth,
         published_off=np.nan if off is None else off,
@@ -253,9 +254,11 @@ def _in_errors(gap: float, ours: Estimate, theirs: Estimate) -> float:
 
 
 def _gain(aim: str, ours: Estimate, theirs: Estimate, truth: float) -> float:
+    if aim == NONE:
+        return np.nan
     if aim == NEAR:
         return _in_errors(abs(theirs.mean - truth) - abs(ours.mean - truth), ours, theirs)
-    return _in_errors(ours.mean - theirs.mean if aim == UP else theirs.mean - ours.mean, ours, theirs)
+    return _in_errors(ours.mean - theirs.mean, ours, theirs)
 
 
 def _share_gain(ours: float, used: int, theirs: float) -> float:

@@ -36,7 +36,7 @@ HEADER = ("table", "setting", "alpha", "method", "quantity", "ours", "paper", "d
 READING = (
     "Differences are ours less the paper's in combined standard errors (sigma / sqrt(n), of fractions"
     " sqrt(f (1 - f) / n)). Within two the verdict is 'as published'; beyond, better or worse: AUC and convergence up,"
-    " times down, learned parameters nearer to the truth; fractions, which may be 0 or 1, by Fisher's exact test."
+    " learned parameters nearer to the truth; fractions, which may be 0 or 1, by Fisher's exact test."
     f" 'too few' are fewer than {FEWEST} instances.",
     "grvamp-paper is grVAMP with the paper's settings, grvamp with ours. R1BCS was fed columns of unit norm;"
     " auc_scaled ranks its weights as they come, auc scaled back: which of them the paper ranked is not said.",
@@ -158,7 +158,9 @@ def _compared(item: Item, found: list[Comparison]) -> Section:
         header += ("error, ours", "error, paper")
         notes.append("Errors are relative to the truth: rho, and the share of labels that were left right.")
     if item.name == "table-5":
-        notes.append("The machines differ: 'seconds / EP' are times in units of EP's on the same machine.")
+        notes.append(
+            "The machines differ, so seconds have no verdict: 'seconds / EP' are times in units of EP's on one machine."
+        )
     return Section(_title(item), tuple(notes), header, lines)
 
 

@@ -18,7 +18,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from threadpoolctl import threadpool_limits
 
 from dilutron.experiments.store import Claims, Store, Trial
-from dilutron.experiments.trials import TRIALS, Row
+from dilutron.experiments.trials import TRIALS, Row, program_of
 
 FAILED = "error"  # status of a trial that ended in an exception
 DIED = "died"  # status of a trial that took its worker with it whenever it was tried
@@ -238,6 +238,23 @@ def run(
             if missing and time.monotonic() < end:
                 time.sleep(PULSE)  # others work on these
     return Outcome(written, len(missing), failed)
+
+
+def strangers(trials: Iterable[Trial], store: Store) -> list[Trial]:
+    """Trials whose rows another version, another program or other options made than this one would use.
+
+    The store keeps such rows, since they are as good as they were. Those of failed trials name no program.
+    """
+    from dilutron import __version__
+
+    wanted = {trial.key: trial for trial in trials}
+    return [
+        wanted[trial.key]
+        for trial, row in store.known()
+        if trial.key in wanted
+        and row["status"] not in FAILURES
+        and (row.get("version"), row.get("program")) != (__version__, program_of(trial.cell["method"]))
+    ]
 
 
 def _free(missing: list[Trial], store: Store, claims: Claims) -> Iterator[Trial]:

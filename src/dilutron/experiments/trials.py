@@ -36,13 +36,21 @@ LONGEST = 6  # the largest alpha of the recurrent network
 # Name of a variant: the method, and the options it is run with.
 VARIANTS: dict[str, tuple[str, Any]] = {
     "ep": ("ep", EPOptions()),
-    "ep-paper": ("ep", EPOptions(scheme="paper", damping=0.99, tol=1e-4, max_iter=50_000)),
     "vamp": ("vamp", EPOptions()),
     "amp": ("amp", AMPOptions()),
     "grvamp": ("grvamp", GrVAMPOptions()),
     "grvamp-paper": ("grvamp", GrVAMPOptions.paper()),
     "r1bcs": ("r1bcs", R1BCSOptions()),
 }
+
+# Raised whenever a method's program comes to give other numbers than before: rows in a store know by it what made them.
+PROGRAMS = {"ep": 1, "vamp": 1, "amp": 1, "grvamp": 1, "r1bcs": 1}
+
+
+def program_of(variant: str) -> str:
+    """What makes the rows of a variant: its method, which program of it, and a mark of the options it is run with."""
+    method, options = VARIANTS[variant]
+    return f"{method} {PROGRAMS[method]} {zlib.crc32(repr(options).encode()):08x}"
 
 
 def key_of(cell: Cell) -> str:
@@ -84,6 +92,8 @@ def network_trial(cell: Cell, instance: int) -> Row:
 
     The cell holds n, rho, eta, alpha, dynamics, learn (whether rho and eta are learned) and method.
     """
+    if cell["alpha"] > LONGEST:
+        raise ValueError(f"alpha of a recurrent network must be at most {LONGEST}, got {cell['alpha']:g}")
     made = _recorded(cell["n"], cell["rho"], cell["dynamics"])
     rng = rng_of("network", cell, instance)
     seen = replace(made, patterns=made.patterns[: round(cell["alpha"] * cell["n"])])
@@ -129,6 +139,7 @@ def _graded(told: Lesson, variant: str, weights: SpikeSlab, labels: RobustProbit
         "eta_learned": posterior.labels.eta,
         "log_evidence": posterior.log_evidence,
         "held": " ".join(posterior.held),
+        "program": program_of(variant),
         **_scores(posterior, told),
     }
 
