@@ -14,6 +14,15 @@ def teacher_problem(n_weights=40, alpha=2.0, seed=0, **kwargs):
     return Problem.from_arrays(truth.X, truth.labels), truth
 
 
+def twins(seed):
+    """Each of 25 columns has a twin that differs from it by a tenth; two of 40 labels or so are wrong."""
+    rng = np.random.default_rng(seed)
+    half = rng.standard_normal((40, 25))
+    X = np.hstack([half, half + 0.1 * rng.standard_normal(half.shape)])
+    clean = np.sign(X[:, :4] @ rng.standard_normal(4))
+    return Problem.from_arrays(X, np.where(rng.random(40) < 0.05, -clean, clean))
+
+
 def pair_of_blocks(weights, labels, shape):
     """Weights and labels as the engine's blocks, for a design of this (M, N) shape."""
     n_labels, n_weights = shape

@@ -137,6 +137,31 @@ def test_a_learned_eta_starts_from_a_belief():
     assert 0.94 < fitted(few, replace(WISH, beta=0.1, density=0.25)).best.labels.eta < 0.98
 
 
+@pytest.mark.parametrize("seed", [0, 6, 12])
+def test_a_noisy_table_of_more_rows_than_columns_settles(seed):
+    """Its sparse sizes hardly let EP rest; E-steps that began again and again used up all iterations."""
+    truth = teacher_problem(40, 3.0, seed=seed, eta=0.7)[1]
+    fit = fitted(Table(truth.X, truth.labels, np.ones(120), None), replace(WISH, learn=("eta", "beta"), beta=0.1))
+    assert all(posterior.status is Status.CONVERGED for _, posterior in fit.shares)
+
+
+@pytest.mark.parametrize("learn", [("eta",), ("eta", "beta")], ids=["em", "along"])
+def test_what_has_not_settled_goes_on_to_learn(learn):
+    few, wish = table(alpha=2.0), replace(WISH, learn=learn, density=0.25, max_iter=14)
+    problem = few.problem(wish)[0]
+    cut = solved_at(problem, few.copies, wish, 0.25, None, say=lambda words: None)
+    assert cut.status is Status.MAX_ITER
+    further = wishes.rested(problem, replace(wish, max_iter=200), cut)
+    assert further.status is Status.CONVERGED
+    assert further.n_iter > cut.n_iter
+    whole = solved_at(problem, few.copies, replace(wish, max_iter=200), 0.25, None, say=lambda words: None)
+    assert further.labels.eta == pytest.approx(whole.labels.eta, abs=3e-3)
+    short = wishes.rested(
+        problem, wish, solved_at(problem, few.copies, replace(wish, max_iter=3), 0.25, None, say=print)
+    )
+    assert short.status is Status.MAX_ITER, "where that is not enough it says so"
+
+
 def weak_features(n_rows, seed):
     """Two classes that differ a little in each of 100 of 400 columns."""
     rng = np.random.default_rng(seed)

@@ -3,9 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dilutron import EPOptions, Probit, Problem, RobustProbit, SpikeSlab, Status, ThetaMixture, ladder, solve
+from dilutron import EPOptions, Probit, Problem, RobustProbit, SpikeSlab, Status, ThetaMixture, ladder, learning, solve
 from dilutron.data import lesson
-from tests.problems import teacher_problem
+from dilutron.gaussian import Primal
+from tests.problems import pair_of_blocks, teacher_problem, twins
 
 
 def probit_problem(n=30, alpha=6.0, beta=1.5, eta=1.0, seed=0):
@@ -179,6 +180,56 @@ def test_a_parameter_is_held_where_ep_cannot_follow():
     assert beyond.status is not Status.CONVERGED or gained < 1e-3
 
 
+@pytest.mark.parametrize("seed", [5, 9])
+def test_twin_columns_are_learned_to_the_end_where_there_is_one(seed):
+    """EP has many slow directions there: looking back ten steps it found no rest on the way, and rho was held."""
+    posterior = solve(twins(seed), SpikeSlab(0.25), ThetaMixture(0.9), options=EPOptions(learn=("rho", "eta")))
+    assert posterior.status is Status.CONVERGED
+    assert posterior.held == ()
+    assert posterior.n_iter < 1500
+
+
+def first_state():
+    """The first E-step of learning eta."""
+    problem, _ = teacher_problem(20, 4.0, seed=0, eta=0.9)
+    design = problem.signed()
+    blocks = pair_of_blocks(SpikeSlab(0.25), ThetaMixture(0.9), design.shape)
+    settled = ladder.settle(Primal(design), blocks, tol=1e-6, max_iter=500)
+    return learning._appraised(settled, 5000, frozenset({"eta"}), learning.em)
+
+
+def proposed_move(state):
+    return learning.coordinates(state.proposal, state.names) - state.place
+
+
+def test_moves_grow_where_acceleration_does_not_lead_up():
+    """Where the evidence is all but flat M-steps of the same length would creep for ever."""
+    state = first_state()
+    wish, moves = state.wish, []
+    for k in range(3):  # wishes that grow along the way: extrapolated, they vanish behind
+        state = state._replace(memory=state.memory.seen(state.place + (k - 2.0) * wish, (1.0 + 0.1 * k) * wish, 4))
+    for _ in range(3):
+        state = learning._onward(state)
+        moves.append(proposed_move(state))
+    np.testing.assert_allclose(np.concatenate(moves) / wish, [2.0, 4.0, 8.0], rtol=1e-6)
+    shorter = learning._taken_back(state, learning.em)
+    np.testing.assert_allclose(proposed_move(shorter), wish, rtol=1e-6)
+    assert shorter.tight
+    assert not shorter.held, "boldness was to blame"
+
+
+@pytest.mark.parametrize("status", [Status.MAX_ITER, Status.CONVERGED])
+def test_where_ep_only_almost_rests_learning_goes_back(status):
+    """A parameter that were held there would leave EP without rest for good."""
+    before = first_state()
+    there = before.settled.state._replace(blocks=before.target)
+    state = before._replace(settled=before.settled._replace(state=there), before=before)
+    after = learning._made_sure(state, lambda *a, **k: state.settled._replace(status=status), 1e-6, learning.em)
+    np.testing.assert_allclose(after.place, before.place if status is Status.MAX_ITER else state.place)
+    assert after.tight
+    assert 0.0 < np.abs(proposed_move(after)) <= np.abs(before.wish)
+
+
 @pytest.mark.parametrize("rho", [0.02, 0.9])
 def test_tall_tables_need_no_path(rho):
     """The evidence has one peak, and a poor start does not matter."""
@@ -242,8 +293,8 @@ def test_learning_along_the_way_ends_where_em_does_and_sooner():
     """One update for each iteration instead of one for each rest: the same stationary point."""
     problem, _ = teacher_problem(n_weights=150, alpha=0.8, eta=0.9, seed=3)
     labels, posteriors = RobustProbit(0.8, beta=0.5, counts=(19.0, 1.0)), []
-    for learning in ("em", "along"):
-        options = EPOptions(learn=("eta",), learning=learning, fallback="proper", learn_tol=1e-4)
+    for kind in ("em", "along"):
+        options = EPOptions(learn=("eta",), learning=kind, fallback="proper", learn_tol=1e-4)
         posteriors.append(solve(problem, SpikeSlab(0.1), labels, options=options))
         assert posteriors[-1].status is Status.CONVERGED
     em, along = posteriors

@@ -3,13 +3,25 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dilutron import EPClassifier, Normal, Problem, RobustProbit, SpikeSlab, Status, Theta, stepping, student, wishes
+from dilutron import (
+    EPClassifier,
+    Normal,
+    Problem,
+    RobustProbit,
+    SpikeSlab,
+    Status,
+    Theta,
+    ThetaMixture,
+    stepping,
+    student,
+    wishes,
+)
 from dilutron.ep import Block, log_evidence
 from dilutron.gaussian import Dual
 from dilutron.ladder import PROPER, Rung, settle
 from dilutron.learning import taught
-from dilutron.stepping import Pace, working_set
-from tests.problems import pair_of_blocks, teacher_problem
+from dilutron.stepping import BRIEF, LONG, Pace, working_set
+from tests.problems import pair_of_blocks, teacher_problem, twins
 
 
 class Whole(Dual):
@@ -29,6 +41,18 @@ def wide_blocks(seed=0):
     design = problem.signed(intercept=True)
     weights, labels = SpikeSlab(0.01), RobustProbit(0.95, 0.5)
     return design, (Block(slice(0, 400), weights), Block(slice(400, 401), Normal(0.1)), Block(slice(401, 461), labels))
+
+
+@pytest.mark.parametrize("seed", [5, 9])
+def test_a_longer_look_back_saves_iterations_where_many_directions_are_slow(seed):
+    design = twins(seed).signed()
+    blocks, counts = pair_of_blocks(SpikeSlab(0.1), ThetaMixture(0.95), design.shape), []
+    for history in (BRIEF, LONG):
+        ladder = (Rung("one", Pace(history=history), (), 80),)
+        settled = settle(Dual(design), blocks, tol=1e-8, max_iter=800, ladder=ladder)
+        assert settled.status is Status.CONVERGED
+        counts.append(len(settled.trace))
+    assert counts[1] < 0.7 * counts[0]
 
 
 def test_proper_weights_are_never_less_certain_than_without_their_prior():

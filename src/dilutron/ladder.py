@@ -11,7 +11,7 @@ import numpy as np
 from dilutron.ep import Blocks, Visit, collapsed, prior_scale
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.loop import Memory, Status, iterate
-from dilutron.stepping import RESTLESS, EPState, Pace, Teach, init, step
+from dilutron.stepping import BRIEF, RESTLESS, EPState, Pace, Teach, init, step
 
 ENDED = (Status.CONVERGED, Status.STOPPED)
 COOLING_TOL = 1e-2  # a heated stage only leads the way
@@ -45,13 +45,13 @@ LADDER = (
 )
 # Where EP would swing and iterations are dear: means are moved alone between them, and where that finds no rest, not.
 PROPER = (
-    Rung("proper", Pace(0.35, means=8), (), 15, "labels"),
-    Rung("proper, weights too", Pace(), (), 25, "all"),
+    Rung("proper", Pace(0.35, history=BRIEF, means=8), (), 15, "labels"),
+    Rung("proper, weights too", Pace(history=BRIEF), (), 25, "all"),
 )
 # Where a factorisation takes so long that a working set comes to rest in the time of a few.
 PARTLY = (
-    Rung("proper, in parts", Pace(0.1, 10.0, means=8, parts=True), (), 15, "labels"),
-    Rung("proper, weights too, in parts", Pace(0.1, 10.0, means=8, parts=True), (), 15, "all"),
+    Rung("proper, in parts", Pace(0.1, 10.0, BRIEF, means=8, parts=True), (), 15, "labels"),
+    Rung("proper, weights too, in parts", Pace(0.1, 10.0, BRIEF, means=8, parts=True), (), 15, "all"),
 )
 
 

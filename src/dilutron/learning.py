@@ -28,11 +28,12 @@ E_TOL, E_ROUGH = 1e-4, 1e-3  # mismatch that an E-step is solved to, at least an
 E_SHARE = 0.1  # and in units of the change that EM would make
 CAUTION = 3.0  # longest move of one parameter, in log or log-odds units
 SHRINK, GROWTH = 0.5, 1.2  # of the longest move, where EP could not follow and where it could
+STRIDE = 2.0  # growth of a move in units of the M-step, as long as acceleration does not lead up
 SLACK = 1e-3  # nats that a move may lose
 WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
 HEED = 0.03  # root mean square of a visit's mismatches below which it teaches what is learned along the way
-M_STEPS = 30  # at the same cavities, where parameters are learned along the way
+M_STEPS, SURE = 30, 0.01  # of these at the same cavities at most, and change that ends them: learning along the way
 THOROUGH, PATIENT = 3, 500  # rungs (direct, late, annealed) and factorisations for the points that matter
 
 Improve = Callable[[Prior, Gaussians, frozenset[str]], Prior]
@@ -59,8 +60,9 @@ class LearnState(NamedTuple):
     """The best E-step so far with the parameters its M-step asks for, and those to try next.
 
     `names` are still to be learned; `held` are those that EP could follow no further. No coordinate moves by more than
-    `reach`. Once EP has not followed, E-steps are `tight`: there are places where it almost, but not quite, has a fixed
-    point. With `patient`, the proposal is the last one before a parameter is held.
+    `reach`; the proposal is `stride` M-steps long. Once EP has not followed, E-steps are `tight`: there are places
+    where it almost, but not quite, has a fixed point; where that was such a place, the way goes back to the E-step
+    `before`. With `patient`, the proposal is the last one before a parameter is held.
     """
 
     settled: Settled
@@ -72,9 +74,11 @@ class LearnState(NamedTuple):
     proposal: Blocks
     memory: Memory = Memory()
     reach: float = CAUTION
+    stride: float = 1.0
     tight: bool = False
     patient: bool = False
     held: frozenset[str] = frozenset()
+    before: LearnState | None = None
 
     @property
     def failed(self) -> bool:
@@ -132,8 +136,10 @@ def improved(blocks: Blocks, cavity: Gaussians, names: frozenset[str], improve: 
     """The M-step of every block."""
     new = []
     for block in blocks:
-        asked = improve(block.prior, block.part(cavity), names)
-        new.append(block._replace(prior=with_values(asked, _values(asked, names))))
+        if _values(block.prior, names):
+            asked = improve(block.prior, block.part(cavity), names)
+            block = block._replace(prior=with_values(asked, _values(asked, names)))
+        new.append(block)
     return tuple(new)
 
 
@@ -148,7 +154,9 @@ def taught(
         return blocks, np.inf
     new = blocks
     for _ in range(M_STEPS):
-        new = improved(new, cavity, names, em)
+        last, new = new, improved(new, cavity, names, em)
+        if drift(last, new, names) < SURE * tol:
+            break
     far = drift(blocks, new, names) / tol
     return (new, far) if far > 1.0 else (blocks, 0.0)
 
@@ -313,11 +321,13 @@ def _step(state: LearnState, quick: Rest, patient: Rest, tol: float, improve: Im
     lost = state.objective - new.objective - SLACK - _noise(old) - _noise(settled)
     refused = settled.status is not Status.CONVERGED or lost > 0.0
     if refused and settled.status is not Status.STOPPED and old.status is Status.CONVERGED:
-        return _taken_back(state, settled, improve)
+        if not state.tight:
+            return _made_sure(_kept(state, settled), patient, tol, improve)
+        return _taken_back(_kept(state, settled), improve)
     reach = CAUTION if state.patient else min(GROWTH * state.reach, CAUTION)
     memory = state.memory.seen(new.place, new.wish, 4)
-    new = new._replace(memory=memory, reach=reach, tight=state.tight, held=state.held)
-    return new._replace(proposal=_onward(new))
+    new = new._replace(memory=memory, reach=reach, stride=state.stride, tight=state.tight, held=state.held)
+    return _onward(new if state.tight else new._replace(before=state._replace(before=None)))  # one is enough to hold
 
 
 def _noise(settled: Settled) -> float:
@@ -326,28 +336,61 @@ def _noise(settled: Settled) -> float:
     return float(here.tilted.mean.size * min(here.spread, 1.0) ** 2)
 
 
-def _onward(state: LearnState) -> Blocks:
-    """Where to go: where accelerated M-steps lead if that is further up than the M-step itself, else twice as far."""
+def _onward(state: LearnState) -> LearnState:
+    """The next proposal: where accelerated M-steps lead if that is further up than the M-step itself.
+
+    Else twice as far as the last one: where the evidence is convex acceleration leads down, to its minimum, and where
+    it is all but flat M-steps alone would creep for ever.
+    """
     points = state.memory.points
     if len(points) < 2:
-        return state.moved(state.wish)
+        return state._replace(proposal=state.moved(state.wish), stride=1.0)
     jump = state.moved(state.memory.extrapolated(np.ones_like(points[-1]), 1.0) - points[-1])
-    # Where the evidence is convex acceleration leads down, to its minimum.
-    return jump if state.promise(jump) > state.promise(state.target) else state.moved(2.0 * state.wish)
+    if state.promise(jump) > state.promise(state.target):
+        return state._replace(proposal=jump, stride=1.0)
+    stride = STRIDE * state.stride
+    return state._replace(proposal=state.moved(stride * state.wish), stride=stride)
 
 
-def _taken_back(state: LearnState, tried: Settled, improve: Improve) -> LearnState:
+def _kept(state: LearnState, tried: Settled) -> LearnState:
+    """The state as it was, with the way to what was tried and refused."""
+    settled = state.settled._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
+    return state._replace(settled=settled)
+
+
+def _made_sure(state: LearnState, patient: Rest, tol: float, improve: Improve) -> LearnState:
+    """After the first move that EP could not follow: a shorter one if EP does rest where it is, else from before that.
+
+    A parameter that is held where EP almost rests would leave it without rest for good.
+    """
+    old, left = state.settled, min(_left(state.budget, state.settled), PATIENT)
+    here = patient(old.state.blocks, tol=tol, max_iter=left, start=old.state.here.sites).after(old)
+    if here.status is Status.STOPPED:
+        return state._replace(settled=here)
+    if here.status is Status.CONVERGED:
+        sure = _appraised(here, state.budget, state.names, improve)
+        return _taken_back(sure._replace(proposal=state.proposal, reach=state.reach, stride=state.stride), improve)
+    if state.before is None:
+        return _taken_back(_kept(state, here), improve)
+    back = _kept(state.before, here)
+    reach = SHRINK * _length(state.place - back.place)
+    back = back._replace(memory=Memory(), reach=reach, stride=1.0, tight=True)
+    return back._replace(proposal=back.moved(back.wish))
+
+
+def _taken_back(state: LearnState, improve: Improve) -> LearnState:
     """After a move that EP could not follow: a shorter one, the last one, or the end for one parameter."""
-    kept = state.settled._replace(trace=tried.trace, failures=tried.failures, invalid=tried.invalid)
+    if state.stride > STRIDE:  # boldness alone may be to blame
+        return state._replace(proposal=state.moved(state.wish), memory=Memory(), stride=1.0, tight=True)
     short = state.promise(state.proposal) < WORTH
     if state.patient or (short and state.held):
         last = max(sorted(state.names), key=partial(_way, state))
-        held = _appraised(kept, state.budget, state.names - {last}, improve)
+        held = _appraised(state.settled, state.budget, state.names - {last}, improve)
         return held._replace(tight=True, held=state.held | {last})
     if short:
-        return state._replace(settled=kept, proposal=state.target, tight=True, patient=True)
+        return state._replace(proposal=state.target, tight=True, patient=True)
     reach = SHRINK * _length(coordinates(state.proposal, state.names) - state.place)
-    state = state._replace(settled=kept, memory=Memory(), reach=reach, tight=True)
+    state = state._replace(memory=Memory(), reach=reach, tight=True)
     return state._replace(proposal=state.moved(state.wish))
 
 

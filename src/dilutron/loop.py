@@ -119,7 +119,9 @@ class Memory(NamedTuple):
         for row, (old, new) in zip(scaled, pairwise(self.residuals), strict=True):
             np.multiply(new - old, scale, out=row)
         # Nearly parallel changes would blow up the coefficients: the smallest directions are cut off.
-        weights = lstsq(scaled.T, residual * scale, cond=1e-8, overwrite_a=True, check_finite=False)[0]
+        weights = lstsq(
+            scaled.T, residual * scale, cond=1e-8, overwrite_a=True, check_finite=False, lapack_driver="gelsy"
+        )[0]
         jump = point + mixing * residual
         for weight, *ends in zip(weights, pairwise(self.points), pairwise(self.residuals), strict=True):
             (old, new), (was, now) = ends

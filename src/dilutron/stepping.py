@@ -29,6 +29,9 @@ from dilutron.loop import Memory, Status, iterate
 from dilutron.priors import Gaussians
 from dilutron.special import Vector
 
+LONG = 30  # steps that acceleration looks back to: with ten, it stalls where EP has more slow directions than that
+BRIEF = 10  # where the weights are many, and a longer look back would cost more than a factorisation; and at
+FAR = 0.1  # a mismatch from which steps are so little linear that older ones mislead
 RETREATS = 12  # halvings of one step before the run gives up
 ENOUGH = 0.1  # mismatch of what is moved alone, in units of that of the rest, at which that has done its work
 POWER = 4.0  # second moment of a weight, in units of its prior's, from which it matters
@@ -51,13 +54,13 @@ class Pace(NamedTuple):
 
     damping: float = 0.5
     accelerate_below: float = 1.0
-    history: int = 10
+    history: int = LONG
     means: int = 0
     parts: bool = False
 
 
 MEANS = Pace(0.3, np.inf, 8)  # of moving them
-PART = Pace(0.4, 10.0)  # of a working set
+PART = Pace(0.4, 10.0, BRIEF)  # of a working set
 
 
 class Means(NamedTuple):
@@ -226,7 +229,8 @@ def _advance(state: EPState, here: Visit, pace: Pace) -> EPState:
     misled = state.accelerated and here.spread > 3.0 * state.here.spread
     memory = Memory() if misled else state.memory
     point = np.concatenate(here.sites)
-    memory = memory.seen(point, np.concatenate(here.target) - point, pace.history)
+    history = pace.history if here.mismatch < FAR else min(pace.history, BRIEF)
+    memory = memory.seen(point, np.concatenate(here.target) - point, history)
     damping = max(pace.damping, 1.0 - 1.1 * (1.0 - state.damping))
     accelerated = here.mismatch < pace.accelerate_below and len(memory.points) > 2
     if accelerated:

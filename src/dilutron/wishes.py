@@ -125,7 +125,7 @@ def solved_at(
     A learned beta is `harder` times what makes the fields' signal SIGNAL times their noise, whatever the density: were
     it the same for all, sparse weights would go with soft labels and dense ones with hard.
     """
-    start, learn = same or other, tuple(name for name in wish.learn if name != "beta")
+    start, learn = same or other, learned_values(wish)
     learned = {} if start is None else {**vars(start.weights), **vars(start.labels)}
     eta, lam = (learned[name] if learned and name in learn else getattr(wish, name) for name in ("eta", "lam"))
     size = float(np.sum(np.broadcast_to(density, problem.X.shape[1])))
@@ -161,21 +161,31 @@ def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float
 
 
 def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
-    """Where the iterations ran out while learning, EP once more with the values so far: its moments then match."""
-    if not wish.learn or posterior.status is not Status.MAX_ITER or posterior.mismatch <= wish.tol:
-        return posterior
+    """Where the iterations ran out: learning goes on from there, with as many again.
+
+    Where that is not enough either, EP once more with the values so far: its moments then match.
+    """
+    learn = learned_values(wish)
+    if posterior.status is Status.MAX_ITER and learn:
+        posterior = _gone_on(problem, wish, posterior, learn)
+    if posterior.status is Status.MAX_ITER and wish.learn and posterior.mismatch > wish.tol:
+        rest = _gone_on(problem, wish, posterior, ())
+        unsettled = rest.status is Status.CONVERGED  # what is learned has not
+        posterior = replace(rest, status=Status.MAX_ITER if unsettled else rest.status, held=posterior.held)
+    return posterior
+
+
+def _gone_on(problem: Problem, wish: Wish, posterior: Posterior, learn: tuple[str, ...]) -> Posterior:
+    """One more run from where a posterior is, with the way there put before its own."""
     start = posterior if posterior.sites is not None else None
-    rested = _run(problem, posterior.weights, posterior.labels, wish, (), start)
-    status = Status.MAX_ITER if rested.status is Status.CONVERGED else rested.status  # what is learned has not settled
-    failures, invalid = posterior.failures + rested.failures, posterior.invalid + rested.invalid
-    return replace(
-        rested,
-        status=status,
-        trace=posterior.trace + rested.trace,
-        held=posterior.held,
-        failures=failures,
-        invalid=invalid,
-    )
+    further = _run(problem, posterior.weights, posterior.labels, wish, learn, start)
+    failures, invalid = posterior.failures + further.failures, posterior.invalid + further.invalid
+    return replace(further, trace=posterior.trace + further.trace, failures=failures, invalid=invalid)
+
+
+def learned_values(wish: Wish) -> tuple[str, ...]:
+    """What a solve learns: beta is set for each density, and is harder only where the path finds that."""
+    return tuple(name for name in wish.learn if name != "beta")
 
 
 def solved_with(problem: Problem, copies: Vector, wish: Wish, learned: Posterior, start: Posterior | None) -> Posterior:
@@ -191,8 +201,9 @@ def _run(
     learn_tol = min(LOOSE * wish.tol, PART * np.sqrt(ETA * (1.0 - ETA) / max(rows, 1.0)))
     wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
-    if "beta" in wish.learn and rows < problem.X.shape[1]:  # there EP would swing
-        wanted |= {"fallback": "proper", "learning": "along"}
+    if "beta" in wish.learn:  # nested E-steps would begin again and again where sparse sizes hardly let EP rest
+        wanted |= {"learning": "along"}
+        wanted |= {"fallback": "proper"} if rows < problem.X.shape[1] else {}  # there EP would swing
     kind = OPTIONS[wish.method]
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
     more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
