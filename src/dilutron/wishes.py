@@ -23,8 +23,8 @@ from dilutron.special import Vector
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is ETA until the data speak
 ETA = COUNTS[0] / sum(COUNTS)
-FEWEST, MOST = 25, 75  # iterations allowed at each size of the path where features outnumber rows, between the two
-WORK = 6e11  # such that they cost no more multiplications than this: about a minute
+FEWEST, MOST = 25, 200  # iterations allowed at each size of the path where features outnumber rows, between the two
+WORK = 1e10  # such that they cost no more multiplications than this: about a second
 TRIAL = 3  # the part of these that a trial gets
 TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
 SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
