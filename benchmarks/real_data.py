@@ -18,11 +18,12 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.kept import Task, kept
-from benchmarks.peers import METHODS, OURS, REFERENCE, chosen, code, installed, version, warm
-from benchmarks.rows import Row, by_cell, mean_se, rng_for, table, write
+from benchmarks.peers import METHODS, OURS, REFERENCE, Method, chosen, code, installed, version, warm
+from benchmarks.rows import TRIALS, Row, by_cell, mean_se, rng_for, table, write
 from benchmarks.wide import PREPARED, SHARED
 
 FOLDS = 5
+FURTHER = TRIALS / "independent"  # sets that are not in shared/data, see `independent`
 CPU_ALLOWED = 2.0  # times that of REFERENCE
 
 
@@ -37,9 +38,10 @@ class Data(NamedTuple):
 @cache
 def load(name: str) -> Data:
     """Prepared entry by entry; constant columns stay, for they are the fold's business."""
-    with np.load(SHARED / f"{name}.npz", allow_pickle=False) as file:
+    folder, prepared = (SHARED, PREPARED[name]) if name in PREPARED else (FURTHER, np.asarray)
+    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
         suspect = file["suspect"].astype(bool) if "suspect" in file.files else None
-        return Data(PREPARED[name](file["X"].astype(float)), file["y"].astype(int), suspect)
+        return Data(prepared(file["X"].astype(float)), file["y"].astype(int), suspect)
 
 
 def sets() -> list[str]:
@@ -167,9 +169,9 @@ def _word(met: bool) -> str:
     return "reached" if met else "missed"
 
 
-def tasks(repeats: int) -> list[Task]:
+def tasks(repeats: int, names: Sequence[str], methods: dict[str, Method] = METHODS) -> list[Task]:
     """Repeat by repeat, so that a run that is stopped has all methods on the same folds."""
-    names, methods = sets(), installed(METHODS)
+    methods = installed(methods)
     return [
         ({"data": data, "method": name, "fold": fold, "code": code(method)}, repeat)
         for repeat in range(repeats)
@@ -182,12 +184,16 @@ def tasks(repeats: int) -> list[Task]:
 
 def main(instances: int, jobs: int) -> None:
     """`instances` repeats of the folds; the committed results have ten."""
-    rows = summary(kept("real_data", trial, tasks(instances), jobs))
+    tell("real_data", summary(kept("real_data", trial, tasks(instances, sets()), jobs)))
+
+
+def tell(name: str, rows: list[Row]) -> None:
+    """Both tables, shown and written."""
     if not rows:
         return
     shown = ("accuracy", "accuracy_se", "auc", "auc_se", "log_loss", "cpu_seconds", "features", "stability", "jaccard")
     table(rows, ("data", "method", "repeats", *shown))
-    write("real_data", rows)
+    write(name, rows)
     answers = verdicts(rows)
     table(answers, tuple(answers[0]))
-    write("real_data_verdicts", answers)
+    write(f"{name}_verdicts", answers)

@@ -1,6 +1,10 @@
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from benchmarks import independent, real_data
 from benchmarks.label_errors import one_score_each
 from benchmarks.peers import METHODS, OURS, REFERENCE, chosen
 from benchmarks.real_data import jaccard, paired, stability, verdicts
@@ -72,3 +76,35 @@ def test_one_fit_of_the_suspects_stands_beside_every_split():
     found = one_score_each(rows)
     assert sorted(row["instance"] for row in found if row["way"] == "one fit") == [0, 1, 2]
     assert len(found) == 3 + 6
+
+
+def test_sets_that_r_does_not_have_are_left_out_and_leave_nothing(tmp_path, monkeypatch):
+    folder = tmp_path / "further"
+    monkeypatch.setattr(independent, "FURTHER", folder)
+    monkeypatch.setattr(independent.shutil, "which", lambda name: None)
+    assert not independent.exported("all_sex")
+    monkeypatch.setattr(independent.shutil, "which", lambda name: name)
+    refused = SimpleNamespace(returncode=1)
+    monkeypatch.setattr(independent.subprocess, "run", lambda *a, **k: refused)
+    assert not independent.exported("all_sex")
+    assert not list(folder.iterdir())
+
+
+def test_an_exported_set_has_a_row_for_each_sample(tmp_path, monkeypatch):
+    monkeypatch.setattr(independent, "FURTHER", tmp_path)
+    monkeypatch.setattr(real_data, "FURTHER", tmp_path)
+    monkeypatch.setattr(independent.shutil, "which", lambda name: name)
+
+    def r(command, **k):
+        folder = Path(command[-1].split('"')[-2]).parent
+        np.array([3, 2, 1, 0], dtype=np.int32).tofile(folder / "y.bin")  # three genes, two samples, their labels
+        np.arange(6.0).tofile(folder / "x.bin")
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(independent.subprocess, "run", r)
+    assert independent.exported("all_sex")
+    X, y, suspect = real_data.load.__wrapped__("all_sex")
+    np.testing.assert_array_equal(X, [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    assert y.tolist() == [1, 0]
+    assert suspect is None
+    assert [path.name for path in tmp_path.iterdir()] == ["all_sex.npz"]
