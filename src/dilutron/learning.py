@@ -321,9 +321,10 @@ def _step(state: LearnState, quick: Rest, patient: Rest, tol: float, improve: Im
     lost = state.objective - new.objective - SLACK - _noise(old) - _noise(settled)
     refused = settled.status is not Status.CONVERGED or lost > 0.0
     if refused and settled.status is not Status.STOPPED and old.status is Status.CONVERGED:
-        if not state.tight:
-            return _made_sure(_kept(state, settled), patient, tol, improve)
-        return _taken_back(_kept(state, settled), improve)
+        state = _kept(state, settled)
+        back = _taken_back(state, improve)
+        unsure = old.state.here.mismatch > tol and (not state.tight or back.held != state.held)
+        return _made_sure(state, patient, tol, improve) if unsure else back
     reach = CAUTION if state.patient else min(GROWTH * state.reach, CAUTION)
     memory = state.memory.seen(new.place, new.wish, 4)
     new = new._replace(memory=memory, reach=reach, stride=state.stride, tight=state.tight, held=state.held)
@@ -359,19 +360,20 @@ def _kept(state: LearnState, tried: Settled) -> LearnState:
 
 
 def _made_sure(state: LearnState, patient: Rest, tol: float, improve: Improve) -> LearnState:
-    """After the first move that EP could not follow: a shorter one if EP does rest where it is, else from before that.
+    """After the first move that EP could not follow, and before a parameter is held: EP down to `tol` where it is.
 
-    A parameter that is held where EP almost rests would leave it without rest for good.
+    From there it follows moves better. Where it only almost rests no parameter is held, which would leave it without
+    rest for good: the way goes back to the E-step before, and less far.
     """
     old, left = state.settled, min(_left(state.budget, state.settled), PATIENT)
     here = patient(old.state.blocks, tol=tol, max_iter=left, start=old.state.here.sites).after(old)
     if here.status is Status.STOPPED:
         return state._replace(settled=here)
     if here.status is Status.CONVERGED:
-        sure = _appraised(here, state.budget, state.names, improve)
-        return _taken_back(sure._replace(proposal=state.proposal, reach=state.reach, stride=state.stride), improve)
-    if state.before is None:
-        return _taken_back(_kept(state, here), improve)
+        return _taken_back(state._replace(settled=here), improve)
+    kept = _taken_back(_kept(state, here), improve)
+    if kept.held == state.held or state.before is None:
+        return kept
     back = _kept(state.before, here)
     reach = SHRINK * _length(state.place - back.place)
     back = back._replace(memory=Memory(), reach=reach, stride=1.0, tight=True)
