@@ -30,6 +30,7 @@ TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
 SIGNAL = 10.0  # variance of the fields, before the data, over that of the noise in them, where beta is learned
 LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
 PART = 0.25  # but a learned eta must be right to this part of its standard error, as if it were ETA
+FINE = 0.3  # of that tolerance where rows are many, so that the weights of the sizes do not depend on it
 
 Say = Callable[[str], object]
 
@@ -203,7 +204,8 @@ def _run(
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
     if "beta" in wish.learn:  # nested E-steps would begin again and again where sparse sizes hardly let EP rest
         wanted |= {"learning": "along"}
-        wanted |= {"fallback": "proper"} if rows < problem.X.shape[1] else {}  # there EP would swing
+        wide = rows < problem.X.shape[1]  # there EP would swing; elsewhere more exact values are cheap
+        wanted |= {"fallback": "proper"} if wide else {"learn_tol": FINE * learn_tol}
     kind = OPTIONS[wish.method]
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
     more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
