@@ -136,8 +136,8 @@ def _follow(
 ) -> Settled:
     """One rung: through its temperatures, each started where the last one ended, then at the true one."""
     way, left = None, budget
-    noise_unit = float(np.mean(prior_scale(blocks, gaussian)[gaussian.shape[1] :] ** 2))
     for temperature in rung.temperatures if budget > 1 else ():
+        noise_unit = float(np.mean(prior_scale(blocks, gaussian)[gaussian.shape[1] :] ** 2))
         hot = tuple(b._replace(prior=b.prior.heated(temperature**2 * noise_unit)) for b in blocks)
         name = f"{rung.name} at {temperature:g}"
         way = _attempt(name, rung, gaussian, hot, COOLING_TOL, max(1, left - 1), start, callback).after(way)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -162,9 +161,13 @@ def _solved(
     learnt = learnable(options.learn, *(block.prior for block in blocks))
     rough = quick(gaussian) if options.tol >= ROUGH and options.scheme == "natural" else gaussian
     sound = partial(_sound, design, SOUND if rough is gaussian else max(SOUND, SHARE * options.tol))
-    learned = _run(gaussian, rough, blocks, learnt, options, sound, start, callback)
+    learned = _run(rough, blocks, learnt, options, start, callback)
+    stands = sound(learned.settled)
+    if not stands and rough is not gaussian:
+        learned = _looked_at_again(learned, gaussian, options)
+        stands = sound(learned.settled)
     posterior = _posterior(method, problem, gaussian, learned, time.perf_counter() - began)
-    return posterior if sound(learned.settled) else replace(posterior, status=Status.DIVERGED, mismatch=np.inf)
+    return posterior if stands else replace(posterior, status=Status.DIVERGED, mismatch=np.inf)
 
 
 def _sound(design: Vector | Rows, limit: float, settled: Settled) -> bool:
@@ -176,11 +179,9 @@ def _sound(design: Vector | Rows, limit: float, settled: Settled) -> bool:
 
 def _run(
     gaussian: Gaussian,
-    rough: Gaussian,
     blocks: Blocks,
     learnt: frozenset[str],
     options: EPOptions,
-    sound: Callable[[Settled], bool],
     start: Posterior | None,
     callback: Callback | None,
 ) -> Learned:
@@ -194,17 +195,11 @@ def _run(
         damping = 0.99 if options.damping is None else options.damping
         paper = partial(paper_scheme.run, damping=damping, names=learnt, improve=improve)
         return Learned(paper(gaussian, blocks, tol=tol, max_iter=max_iter, callback=callback), ())
-    rungs: tuple[Rung, ...] = LADDER
-    if options.fallback == "proper":
-        n_labels, n_weights = gaussian.shape
-        rungs = PARTLY if n_weights > WIDE * n_labels and n_labels**2 * n_weights > DEAR else PROPER
-    ladder = rungs if options.fallback else rungs[:1]
-    if options.damping is not None:
-        ladder = (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
-    rest: Rest = partial(settle, rough, callback=callback)
+    ladder = _ladder(options, gaussian.shape)
+    rest: Rest = partial(settle, gaussian, callback=callback)
     sites = _warm_sites(start, blocks)
     if learnt and options.learning != "along":
-        learned = learn(
+        return learn(
             rest,
             blocks,
             learnt,
@@ -216,23 +211,33 @@ def _run(
             ladder=ladder,
             start=sites,
         )
-    else:
-        heard = partial(taught, names=learnt, tol=options.learn_tol, heed=max(HEED, tol))
-        teach = heard if learnt else None
-        begin = ready(blocks, learnt)
-        learned = Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
-    if rough is gaussian or sound(learned.settled):
-        return learned
-    return _looked_at_again(learned, partial(settle, gaussian, tol=tol), ladder, max_iter)
+    heard = partial(taught, names=learnt, tol=options.learn_tol, heed=max(HEED, tol))
+    teach = heard if learnt else None
+    begin = ready(blocks, learnt)
+    return Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
 
 
-def _looked_at_again(learned: Learned, rest: Rest, ladder: tuple[Rung, ...], max_iter: int) -> Learned:
+def _ladder(options: EPOptions, shape: tuple[int, int]) -> tuple[Rung, ...]:
+    """The ways to try, of which the first has the damping that is asked for."""
+    rungs: tuple[Rung, ...] = LADDER
+    if options.fallback == "proper":
+        n_labels, n_weights = shape
+        rungs = PARTLY if n_weights > WIDE * n_labels and n_labels**2 * n_weights > DEAR else PROPER
+    ladder = rungs if options.fallback else rungs[:1]
+    if options.damping is None:
+        return ladder
+    return (ladder[0]._replace(pace=ladder[0].pace._replace(damping=options.damping)), *ladder[1:])
+
+
+def _looked_at_again(learned: Learned, gaussian: Gaussian, options: EPOptions) -> Learned:
     """The rest in double precision where single was not exact enough; it may take a few more iterations."""
     rough = learned.settled
     first, *_, labels = rough.state.blocks
+    ladder = _ladder(options, gaussian.shape)
     same = tuple(rung._replace(proper="all" if first.proper else "labels" if labels.proper else "") for rung in ladder)
-    left = max(1, max_iter - len(rough.trace)) if rough.status is Status.CONVERGED else 1
-    exact = rest(rough.state.blocks, max_iter=left, start=rough.state.here.sites, ladder=same).after(rough)
+    left = max(1, options.max_iter - len(rough.trace)) if rough.status is Status.CONVERGED else 1
+    start = rough.state.here.sites
+    exact = settle(gaussian, rough.state.blocks, tol=options.tol, max_iter=left, start=start, ladder=same).after(rough)
     kept = exact.status if rough.status is Status.CONVERGED else rough.status
     return learned._replace(settled=exact._replace(status=kept))
 
