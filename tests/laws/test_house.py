@@ -30,6 +30,7 @@ ROOMS = (
     "ep",
     "stepping",
     "ladder",
+    "parameters",
     "learning",
     "paper_scheme",
     "posterior",
