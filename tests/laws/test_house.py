@@ -50,6 +50,7 @@ ROOMS = (
     "estimators",
     "tables",
     "runs",
+    "panels",
     "plots",
     "experiments",
     "report",
