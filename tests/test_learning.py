@@ -3,7 +3,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dilutron import EPOptions, Probit, Problem, RobustProbit, SpikeSlab, Status, ThetaMixture, ladder, learning, solve
+from dilutron import (
+    EPOptions,
+    Probit,
+    Problem,
+    RobustProbit,
+    SpikeSlab,
+    Status,
+    ThetaMixture,
+    ladder,
+    learning,
+    parameters,
+    solve,
+)
 from dilutron.data import lesson
 from dilutron.gaussian import Primal
 from tests.problems import pair_of_blocks, teacher_problem, twins
@@ -195,11 +207,11 @@ def first_state():
     design = problem.signed()
     blocks = pair_of_blocks(SpikeSlab(0.25), ThetaMixture(0.9), design.shape)
     settled = ladder.settle(Primal(design), blocks, tol=1e-6, max_iter=500)
-    return learning._appraised(settled, 5000, frozenset({"eta"}), learning.em)
+    return learning._appraised(settled, 5000, frozenset({"eta"}), parameters.em)
 
 
 def proposed_move(state):
-    return learning.coordinates(state.proposal, state.names) - state.place
+    return parameters.coordinates(state.proposal, state.names) - state.place
 
 
 def test_moves_grow_where_acceleration_does_not_lead_up():
@@ -212,7 +224,7 @@ def test_moves_grow_where_acceleration_does_not_lead_up():
         state = learning._onward(state)
         moves.append(proposed_move(state))
     np.testing.assert_allclose(np.concatenate(moves) / wish, [2.0, 4.0, 8.0], rtol=1e-6)
-    shorter = learning._taken_back(state, learning.em)
+    shorter = learning._taken_back(state, parameters.em)
     np.testing.assert_allclose(proposed_move(shorter), wish, rtol=1e-6)
     assert shorter.tight
     assert not shorter.held, "boldness was to blame"
@@ -224,7 +236,7 @@ def test_nothing_is_held_where_ep_only_almost_rests(status):
     before = first_state()
     there = before.settled.state._replace(blocks=before.target)
     state = before._replace(settled=before.settled._replace(state=there), before=before, patient=True)
-    after = learning._made_sure(state, lambda *a, **k: state.settled._replace(status=status), 1e-6, learning.em)
+    after = learning._made_sure(state, lambda *a, **k: state.settled._replace(status=status), 1e-6, parameters.em)
     if status is Status.CONVERGED:
         assert after.held == {"eta"}
     else:

@@ -5,12 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dilutron.options import names, old_share, one_of, positive, truth, whole
+from dilutron.options import names, old_share, one_of, positive, share, truth, whole
 
 WORDS = ("em", "gradient")
 GOOD = {
     positive: (1e-300, 1, 2.5, np.float32(0.5), np.float64(1e300), np.int64(3), Fraction(1, 3)),
     whole: (1, 7, 10**30, np.int64(3), np.uint8(1)),
+    share: (1e-300, 0.5, np.float32(0.5), np.float64(1.0 - 1e-16), Fraction(1, 3)),
     old_share: (0, 0.0, 0.5, np.float64(1.0 - 1e-16), np.int64(0)),
     truth: (True, False, np.True_, np.bool_(False)),
     names: ((), ("rho",), ["rho", "eta"]),
@@ -19,6 +20,7 @@ NO_NUMBERS = (True, False, np.True_, None, "1", "", [1.0], (1,), np.array([1.0])
 BAD = {
     positive: (0, 0.0, -0.0, -1e-9, np.nan, np.inf, -np.inf, *NO_NUMBERS),
     whole: (0, -1, 1.0, 2.5, np.nan, np.inf, np.float64(3.0), Fraction(3, 1), *NO_NUMBERS),
+    share: (0, 0.0, 1, 1.0, -1e-9, 1.5, 10**400, np.nan, np.inf, *NO_NUMBERS),
     old_share: (1, 1.0, 1.5, -1e-9, np.nan, np.inf, *NO_NUMBERS),
     truth: (0, 1, 0.0, None, "True", "", [], [True], np.int64(1), np.array([True])),
     names: ("rho", "", None, 3, {"rho"}, {"rho": 1}, np.array(["rho"])),
@@ -26,6 +28,7 @@ BAD = {
 RULES = {
     positive: "must be a positive number, got",
     whole: "must be a whole number, at least 1, got",
+    share: "must be a number above 0 and below 1, got",
     old_share: "is the weight of the old value, from 0 up to but not 1, got",
     truth: "must be True or False, got",
     names: "must be a tuple of names, for example",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,7 +19,7 @@ from dilutron import keeping
 from dilutron.averages import settled
 from dilutron.fitting import fitted
 from dilutron.loop import Status
-from dilutron.options import share, truth, whole
+from dilutron.options import one_of, share, truth, whole
 from dilutron.path import CHOICES
 from dilutron.selection import (
     by_false_share,
@@ -33,9 +32,8 @@ from dilutron.selection import (
     up,
 )
 from dilutron.special import Vector
-from dilutron.wishes import Table, Wish, log_odds, relative_odds, with_odds
+from dilutron.wishes import Table, Wish, log_odds, wish_of
 
-STARTS = {"eta": 0.8, "beta": 0.1, "lam": 1.0}  # where learning begins; EP rests sooner where it doubts labels
 MOST = 1e100  # times that a row may count: beyond, sums of counts have no square
 RULES = ("fdr", "n_features_to_select", "threshold")
 
@@ -101,7 +99,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         `standardized` the ends are for columns of unit standard deviation, like `coef_standardized_`.
         """
         check_is_fitted(self)
-        _share("level", level)
+        share(level=level)
         truth(standardized=standardized)
         low, high = zip(*(fit.interval(float(level)) for fit in self.fits_), strict=True)
         scale = np.array([fit.best.scale if standardized else np.ones_like(fit.best.scale) for fit in self.fits_])
@@ -124,15 +122,17 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         given = {name: value for name, value in rules.items() if value is not None}
         if len(given) > 1:
             raise ValueError(f"give one rule of {', '.join(rules)}, got {' and '.join(given)}")
-        if n_features_to_select is not None and not _is_count(n_features_to_select):
-            raise ValueError(f"n_features_to_select must be a whole number, at least 1, got {n_features_to_select!r}")
+        if n_features_to_select is not None:
+            whole(n_features_to_select=n_features_to_select)
         if self.inclusion_proba_ is None:
             return self._heaviest(given)
         probability = self._any_class(self.inclusion_proba_)
         if fdr is not None:
-            columns = by_false_share(probability, _share("fdr", fdr))
+            share(fdr=fdr)
+            columns = by_false_share(probability, float(fdr))
         elif threshold is not None:
-            columns = by_threshold(probability, _share("threshold", threshold))
+            share(threshold=threshold)
+            columns = by_threshold(probability, float(threshold))
         else:
             columns = by_size(probability, n_features_to_select or self.n_features_likely_)
         if columns.size == 0:
@@ -161,7 +161,9 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
             whole(n_labels=n_labels)
             rows = by_size(errors, n_labels)
         else:
-            fdr = _share("fdr", 0.1 if fdr is None else fdr)
+            fdr = 0.1 if fdr is None else fdr
+            share(fdr=fdr)
+            fdr = float(fdr)
             rows = by_false_share(errors, fdr)
             if rows.size == 0 and errors.max() > 0.0:
                 others = f"fdr={up(1.0 - errors.max())} or n_labels=5 lists the most suspect"
@@ -203,11 +205,7 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
                 new.feature_names_in_ = facts["names"]
             new.fits_, new.label_error_proba_ = fits, facts["label_errors"]
             new._given, new._preferred = facts["given"], facts["preferred"]
-            _check_kept(facts, len(fits))
-            if any(p.mean.size != new.n_features_in_ for fit in fits for _, p in fit.shares):
-                raise ValueError("posteriors are of another number of features")
-            if facts["names"] is not None and any(p.names != tuple(facts["names"]) for p in new._posteriors()):
-                raise ValueError("posteriors are of other column names")
+            keeping.check(facts, fits)
             new._name_results()
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {type(error).__name__} {error}") from error
@@ -285,31 +283,8 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
 
     def _wish(self) -> Wish:
         given = self._fixed | self.get_params(deep=False)
-        if given["criterion"] not in CHOICES:
-            raise ValueError(f"criterion must be one of {CHOICES}, got {given['criterion']!r}")
-        if not _is_count(given["n_folds"]) or given["n_folds"] < 2:
-            raise ValueError(f"n_folds must be a whole number, at least 2, got {given['n_folds']!r}")
-        learn = tuple(name for name in STARTS if _is_auto(given[name]))
-        values = {name: start if name in learn else given[name] for name, start in STARTS.items()}
-        density, odds = _density(given, self.n_features_in_)
-        return Wish(
-            self._method,
-            density,
-            odds,
-            criterion=given["criterion"],
-            average=given["average"],
-            folds=given["n_folds"],
-            random_state=given["random_state"],
-            eta=values["eta"],
-            beta=values["beta"],
-            lam=values["lam"],
-            learn=learn,
-            intercept=given["fit_intercept"],
-            standardize=given["standardize"],
-            tol=given["tol"],
-            max_iter=given["max_iter"],
-            damping=given.get("damping"),
-        )
+        one_of(CHOICES, criterion=given["criterion"])
+        return wish_of(self._method, given, self.n_features_in_)
 
     def _tell(self, words: str) -> None:
         if self.verbose:
@@ -399,43 +374,6 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         return tags
 
 
-def _density(given: dict[str, Any], n_features: int) -> tuple[Any, Any]:
-    """The density and, for one that is to be found, the features' relative odds."""
-    rho, expected = None if _is_auto(given["rho"]) else given["rho"], given.get("n_features_expected")
-    if expected is not None:
-        if rho is not None:
-            raise ValueError("give rho or n_features_expected, not both")
-        if not (_is_number(expected) and 0 < expected < n_features):
-            raise ValueError(
-                f"n_features_expected must be above 0 and below the number of features, {n_features}, got {expected!r}"
-            )
-        rho = expected / n_features
-    if rho is not None:
-        rho = _share("rho", rho)
-    if given.get("prior_inclusion") is None:
-        return rho, None
-    prior = np.asarray(given["prior_inclusion"], dtype=np.float64)
-    if prior.shape != (n_features,) or not np.all((prior > 0.0) & (prior < 1.0)):
-        raise ValueError(
-            f"prior_inclusion must hold {n_features} probabilities above 0 and below 1, one for each feature"
-        )
-    odds = relative_odds(prior)
-    return (None, odds) if rho is None else (with_odds(rho, odds), None)
-
-
-def _check_kept(facts: dict[str, Any], n_fits: int) -> None:
-    """ValueError where what was kept does not go together."""
-    rows = np.size(facts["given"])
-    sizes = {"given": rows, "preferred": rows, "label_errors": rows, "classes": np.size(facts["classes"])}
-    sizes |= {} if facts["names"] is None else {"names": int(facts["n_features"])}
-    for name, size in sizes.items():
-        if not isinstance(facts[name], np.ndarray) or facts[name].shape != (size,):
-            raise ValueError(f"{name} must be {size} values")
-    classes = facts["classes"]
-    if n_fits != max(1, classes.size - (classes.size == 2)) or np.unique(classes).size < max(2, classes.size):
-        raise ValueError(f"{n_fits} posteriors are not of {classes.size} classes")
-
-
 def _alone(values: list[Any]) -> Any:
     """The one entry where there is one classifier only; None where there is nothing."""
     if any(value is None for value in values):
@@ -443,20 +381,3 @@ def _alone(values: list[Any]) -> Any:
     if len(values) > 1:
         return np.array(values)
     return float(values[0]) if np.ndim(values[0]) == 0 else values[0]
-
-
-def _share(name: str, value: Any) -> float:
-    share(**{name: value})
-    return float(value)
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1

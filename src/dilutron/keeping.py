@@ -64,6 +64,24 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]
         raise ValueError(f"{folder} is damaged: {type(error).__name__} {error}") from error
 
 
+def check(facts: dict[str, Any], fits: tuple[Fit, ...]) -> None:
+    """ValueError where what was kept of an estimator does not go together."""
+    rows, n_features = np.size(facts["given"]), int(facts["n_features"])
+    sizes = {"given": rows, "preferred": rows, "label_errors": rows, "classes": np.size(facts["classes"])}
+    sizes |= {} if facts["names"] is None else {"names": n_features}
+    for name, size in sizes.items():
+        if not isinstance(facts[name], np.ndarray) or facts[name].shape != (size,):
+            raise ValueError(f"{name} must be {size} values")
+    classes = facts["classes"]
+    if len(fits) != max(1, classes.size - (classes.size == 2)) or np.unique(classes).size < max(2, classes.size):
+        raise ValueError(f"{len(fits)} posteriors are not of {classes.size} classes")
+    posteriors = [posterior for _, posterior in _shelf(fits)]
+    if any(posterior.mean.size != n_features for posterior in posteriors):
+        raise ValueError("posteriors are of another number of features")
+    if facts["names"] is not None and any(posterior.names != tuple(facts["names"]) for posterior in posteriors):
+        raise ValueError("posteriors are of other column names")
+
+
 def encoded(name: str, value: Any) -> Any:
     """As JSON that `decoded` turns back; ValueError where that cannot be."""
     if isinstance(value, np.generic):

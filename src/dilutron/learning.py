@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
 
 from dilutron.ep import Blocks, log_evidence
 from dilutron.gaussian import Sites
 from dilutron.ladder import LADDER, Rung, Settled
 from dilutron.loop import Memory, Status, iterate
-from dilutron.priors import Gaussians, Prior
+from dilutron.parameters import Improve, at_density, coordinates, drift, em, improved, moved_to, ready, values_of
+from dilutron.priors import Gaussians
 from dilutron.special import Vector
 
-EDGE = 1e-9  # learned values stay this far inside their interval: its ends are absorbing for EM
-START = {"eta": (0.6, 0.98)}  # near 1/2 no label is heard; near 1 labels that contradict each other give EP no rest
 PATH_TOL = 1e-2  # mismatch on the path: the evidence is stationary, so its error is of second order
 PATH_RATIO = 3.0  # each expected size on the path is this many times sparser than the one before
 PATH_DROP = 5.0  # nats below the best at which the path ends
@@ -36,7 +33,6 @@ HEED = 0.03  # root mean square of a visit's mismatches below which it teaches w
 M_STEPS, SURE = 30, 0.01  # of these at the same cavities at most, and change that ends them: learning along the way
 THOROUGH, PATIENT = 3, 500  # rungs (direct, late, annealed) and factorisations for the points that matter
 
-Improve = Callable[[Prior, Gaussians, frozenset[str]], Prior]
 Rest = Callable[..., Settled]
 
 
@@ -104,43 +100,10 @@ class LearnState(NamedTuple):
         (here, blocks), gain = (self.settled.state.here, self.settled.state.blocks), 0.0
         for old, new in zip(blocks, there, strict=True):
             slopes = old.prior.slopes(old.part(here.cavity))
-            for name, value in _values(old.prior, self.names).items():
+            for name, value in values_of(old.prior, self.names).items():
                 gain += float(np.sum(slopes[name] * (getattr(new.prior, name) - value)))
             gain += new.prior.log_belief() - old.prior.log_belief()
         return gain
-
-
-def em(prior: Prior, cavity: Gaussians, names: frozenset[str]) -> Prior:
-    """The closed-form M-step."""
-    return prior.learn(cavity, names)
-
-
-def climb(prior: Prior, cavity: Gaussians, names: frozenset[str], *, rate: float) -> Prior:
-    """One step up the slope of the log evidence: the paper's way of learning."""
-    slopes = prior.slopes(cavity)
-    moved = {n: getattr(prior, n) + rate * slopes[n] for n in prior.parameters if n in names}  # Eq. (C2)
-    return with_values(prior, moved)
-
-
-def with_values(prior: Prior, values: dict[str, float | Vector]) -> Prior:
-    """The prior with these parameters, each kept inside its interval."""
-    inside: dict[str, float | Vector] = {}
-    for name, value in values.items():
-        low, high = prior.parameters[name]
-        kept = np.clip(value, low + EDGE, min(high - EDGE, 1.0 / EDGE))
-        inside[name] = float(kept) if np.ndim(kept) == 0 else kept
-    return replace(prior, **inside) if inside else prior  # type: ignore[type-var]
-
-
-def improved(blocks: Blocks, cavity: Gaussians, names: frozenset[str], improve: Improve) -> Blocks:
-    """The M-step of every block."""
-    new = []
-    for block in blocks:
-        if _values(block.prior, names):
-            asked = improve(block.prior, block.part(cavity), names)
-            block = block._replace(prior=with_values(asked, _values(asked, names)))
-        new.append(block)
-    return tuple(new)
 
 
 def taught(
@@ -159,50 +122,6 @@ def taught(
             break
     far = drift(blocks, new, names) / tol
     return (new, far) if far > 1.0 else (blocks, 0.0)
-
-
-def drift(old: Blocks, new: Blocks, names: frozenset[str]) -> float:
-    """The largest relative change of a named parameter."""
-    change = 0.0
-    for before, after in zip(old, new, strict=True):
-        for name, value in _values(before.prior, names).items():
-            change = max(change, float(np.max(np.abs(getattr(after.prior, name) / value - 1.0))))
-    return change
-
-
-def ready(blocks: Blocks, names: frozenset[str]) -> Blocks:
-    """Where learning begins: the given values, but for those from which EM cannot find its way."""
-    new = []
-    for block in blocks:
-        values = _values(block.prior, names)
-        values |= {name: np.clip(value, *START[name]) for name, value in values.items() if name in START}
-        new.append(block._replace(prior=with_values(block.prior, values)))
-    return tuple(new)
-
-
-def coordinates(blocks: Blocks, names: frozenset[str]) -> Vector:
-    """The named parameters without bounds: log odds within an interval, logs on a half line."""
-    parts = [np.empty(0)]
-    for block in blocks:
-        for name, value in _values(block.prior, names).items():
-            low, high = block.prior.parameters[name]
-            free = np.log(value - low) if high == np.inf else logit((value - low) / (high - low))
-            parts.append(np.ravel(free))
-    return np.concatenate(parts)
-
-
-def moved_to(blocks: Blocks, names: frozenset[str], point: Vector) -> Blocks:
-    """The blocks whose `coordinates` are `point`."""
-    new, used = [], 0
-    for block in blocks:
-        values: dict[str, float | Vector] = {}
-        for name, old in _values(block.prior, names).items():
-            low, high = block.prior.parameters[name]
-            part = point[used : used + np.size(old)].reshape(np.shape(old))
-            used += np.size(old)
-            values[name] = low + (np.exp(part) if high == np.inf else (high - low) * expit(part))
-        new.append(block._replace(prior=with_values(block.prior, values)))
-    return tuple(new)
 
 
 def learn(
@@ -275,7 +194,7 @@ def _along_path(
     points: list[PathPoint] = []
     size, top, lost = n_weights / 2.0, -np.inf, 0
     while last is None or size >= 1.0:
-        blocks = (blocks[0]._replace(prior=_at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
+        blocks = (blocks[0]._replace(prior=at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
         left = _left(max_iter, last)
         last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start).after(last)
         evidence, good = log_evidence(last.state.here), last.status is Status.CONVERGED
@@ -404,14 +323,3 @@ def _way(state: LearnState, name: str) -> float:
 def _length(move: Vector) -> float:
     """Of the longest coordinate; never zero."""
     return float(np.max(np.abs(move), initial=np.finfo(np.float64).tiny))
-
-
-def _at_density(prior: Prior, density: float) -> Prior:
-    """The weights' prior with this mean density; where rho is an array its odds keep their ratios."""
-    rho = _values(prior, frozenset({"rho"}))["rho"]
-    return with_values(prior, {"rho": expit(logit(rho) + logit(density) - logit(np.mean(rho)))})
-
-
-def _values(prior: Prior, names: frozenset[str]) -> dict[str, float | Vector]:
-    """The named parameters of this prior."""
-    return {name: getattr(prior, name) for name in prior.parameters if name in names}

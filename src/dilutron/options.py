@@ -10,7 +10,7 @@ import numpy as np
 def positive(**values: object) -> None:
     """Finite numbers above zero."""
     for name, value in values.items():
-        if not 0.0 < _number(value) < np.inf:
+        if not 0.0 < number(value) < np.inf:
             raise ValueError(f"{name} must be a positive number, got {value!r}")
 
 
@@ -24,14 +24,14 @@ def whole(at_least: int = 1, **values: object) -> None:
 def share(**values: object) -> None:
     """Numbers above 0 and below 1."""
     for name, value in values.items():
-        if not 0.0 < _number(value) < 1.0:
+        if not 0.0 < number(value) < 1.0:
             raise ValueError(f"{name} must be a number above 0 and below 1, got {value!r}")
 
 
 def old_share(**values: object) -> None:
     """Damping: the weight of the old value."""
     for name, value in values.items():
-        if not 0.0 <= _number(value) < 1.0:
+        if not 0.0 <= number(value) < 1.0:
             raise ValueError(f"{name} is the weight of the old value, from 0 up to but not 1, got {value!r}")
 
 
@@ -56,7 +56,7 @@ def names(**values: object) -> None:
             raise ValueError(f"{name} must be a tuple of names, for example ({value!r},), got {value!r}")
 
 
-def _number(value: object) -> float:
+def number(value: object) -> float:
     """As a float; not a number where it is none, or too large to be one."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return np.nan

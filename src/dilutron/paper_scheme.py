@@ -10,8 +10,8 @@ import numpy as np
 from dilutron.ep import Blocks, Visit, collapsed, mismatches, prior_scale, tilt
 from dilutron.gaussian import Gaussian, NotPositive, Sites
 from dilutron.ladder import Callback, Mark, Settled
-from dilutron.learning import Improve, improved
 from dilutron.loop import Status, iterate
+from dilutron.parameters import Improve, improved
 from dilutron.priors import Gaussians, Tilted
 from dilutron.special import Vector
 

@@ -14,9 +14,10 @@ from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.ladder import LADDER, PARTLY, PROPER, Callback, Rung, Settled, settle
-from dilutron.learning import HEED, Learned, Rest, climb, em, learn, ready, taught
+from dilutron.learning import HEED, Learned, Rest, learn, taught
 from dilutron.loop import Status
 from dilutron.options import names, old_share, one_of, positive, truth, whole
+from dilutron.parameters import climb, em, ready
 from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable

@@ -15,11 +15,13 @@ from dilutron.chunked import choose
 from dilutron.gaussian import Covariance, Sites
 from dilutron.loop import Status
 from dilutron.methods import OPTIONS, solve
+from dilutron.options import number, share, whole
 from dilutron.posterior import Posterior
 from dilutron.priors import Normal, Prior, RobustProbit, SpikeSlab
 from dilutron.problem import Problem
 from dilutron.special import Vector
 
+STARTS = {"eta": 0.8, "beta": 0.1, "lam": 1.0}  # where learning begins; EP rests sooner where it doubts labels
 INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced classes lose accuracy
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is ETA until the data speak
 ETA = COUNTS[0] / sum(COUNTS)
@@ -81,6 +83,61 @@ class Wish:
     tol: float = 1e-3
     max_iter: int = 200
     damping: float | None = None
+
+
+def wish_of(method: str, given: dict[str, Any], n_features: int) -> Wish:
+    """What an estimator's parameters ask for. ValueError where they cannot be or contradict each other."""
+    whole(2, n_folds=given["n_folds"])
+    learn = tuple(name for name in STARTS if _is_auto(given[name]))
+    values = {name: start if name in learn else given[name] for name, start in STARTS.items()}
+    density, odds = _density(given, n_features)
+    return Wish(
+        method,
+        density,
+        odds,
+        criterion=given["criterion"],
+        average=given["average"],
+        folds=given["n_folds"],
+        random_state=given["random_state"],
+        eta=values["eta"],
+        beta=values["beta"],
+        lam=values["lam"],
+        learn=learn,
+        intercept=given["fit_intercept"],
+        standardize=given["standardize"],
+        tol=given["tol"],
+        max_iter=given["max_iter"],
+        damping=given.get("damping"),
+    )
+
+
+def _density(given: dict[str, Any], n_features: int) -> tuple[Any, Any]:
+    """The density and, for one that is to be found, the features' relative odds."""
+    rho, expected = None if _is_auto(given["rho"]) else given["rho"], given.get("n_features_expected")
+    if expected is not None:
+        if rho is not None:
+            raise ValueError("give rho or n_features_expected, not both")
+        if not 0 < number(expected) < n_features:
+            raise ValueError(
+                f"n_features_expected must be above 0 and below the number of features, {n_features}, got {expected!r}"
+            )
+        rho = expected / n_features
+    if rho is not None:
+        share(rho=rho)
+        rho = float(rho)
+    if given.get("prior_inclusion") is None:
+        return rho, None
+    prior = np.asarray(given["prior_inclusion"], dtype=np.float64)
+    if prior.shape != (n_features,) or not np.all((prior > 0.0) & (prior < 1.0)):
+        raise ValueError(
+            f"prior_inclusion must hold {n_features} probabilities above 0 and below 1, one for each feature"
+        )
+    odds = relative_odds(prior)
+    return (None, odds) if rho is None else (with_odds(rho, odds), None)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"  # an array would compare entry by entry
 
 
 class Table(NamedTuple):

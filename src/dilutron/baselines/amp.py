@@ -13,9 +13,9 @@ import numpy as np
 from dilutron.ep import Block, Blocks, fallen
 from dilutron.gaussian import Covariance
 from dilutron.ladder import Mark
-from dilutron.learning import drift, em, improved, ready
 from dilutron.loop import Point, Status, iterate, iterate_accelerated
 from dilutron.options import names, old_share, positive, truth, whole
+from dilutron.parameters import drift, em, improved, ready
 from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable

@@ -18,9 +18,9 @@ from scipy.linalg import svd
 from dilutron.ep import MARGIN, Block, Blocks, fallen
 from dilutron.gaussian import Covariance
 from dilutron.ladder import Mark
-from dilutron.learning import drift, em, improved, ready
 from dilutron.loop import Point, Status, iterate, iterate_accelerated
 from dilutron.options import names, old_share, one_of, positive, truth, whole
+from dilutron.parameters import drift, em, improved, ready
 from dilutron.posterior import Posterior
 from dilutron.priors import Gaussians, Prior
 from dilutron.problem import Problem, learnable
