@@ -366,3 +366,11 @@ def test_the_last_stage_names_what_was_kept_proper():
     posterior = solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 0.5), options=options)
     assert kept[-1][0].proper == ("weights too" in posterior.trace[-1].stage)
     assert kept[-1][-1].proper
+
+
+def test_a_step_of_nothing_stays_nothing_however_often_it_is_doubled():
+    problem, _ = teacher_problem(40, 3.0, seed=3, eta=0.9)
+    options = EPOptions(learn=("rho", "eta"), learning="gradient", rate=3e-3, max_iter=1500)
+    posterior = solve(problem, SpikeSlab(0.4), ThetaMixture(0.8), options=options)
+    assert 0.0 < posterior.weights.rho < 1.0
+    assert posterior.status in (Status.CONVERGED, Status.MAX_ITER)

@@ -25,7 +25,7 @@ E_TOL, E_ROUGH = 1e-4, 1e-3  # mismatch that an E-step is solved to, at least an
 E_SHARE = 0.1  # and in units of the change that EM would make
 CAUTION = 3.0  # longest move of one parameter, in log or log-odds units
 SHRINK, GROWTH = 0.5, 1.2  # of the longest move, where EP could not follow and where it could
-STRIDE = 2.0  # growth of a move in units of the M-step, as long as acceleration does not lead up
+STRIDE, FARTHEST = 2.0, 1e6  # growth of a move in units of the M-step, while acceleration does not lead up; its end
 SLACK = 1e-3  # nats that a move may lose
 WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
@@ -268,7 +268,7 @@ def _onward(state: LearnState) -> LearnState:
     jump = state.moved(state.memory.extrapolated(np.ones_like(points[-1]), 1.0) - points[-1])
     if state.promise(jump) > state.promise(state.target):
         return state._replace(proposal=jump, stride=1.0)
-    stride = STRIDE * state.stride
+    stride = min(STRIDE * state.stride, FARTHEST)
     return state._replace(proposal=state.moved(stride * state.wish), stride=stride)
 
 
