@@ -102,7 +102,7 @@ NET = (0.03, 0.1, 0.3, 1.0, 3.0)
 METHODS = {
     OURS: Method(EPClassifier, "dilutron"),
     REFERENCE: Method(lambda: _logistic_cv(1.0, "liblinear"), "scikit-learn"),
-    "elastic net CV": Method(lambda: _logistic_cv(0.5, "saga", NET), "scikit-learn", repeats=4),
+    "elastic net CV": Method(lambda: _logistic_cv(0.5, "saga", NET), "scikit-learn", repeats=2),
     "skglm L1-CV": Method(lambda: _scaled(SkglmCV()), "skglm"),
     "skglm elastic net CV": Method(lambda: _scaled(SkglmCV(l1_ratio=0.5)), "skglm"),
     "abess": Method(_abess, "abess"),
