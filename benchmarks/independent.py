@@ -36,7 +36,7 @@ writeBin(as.vector(x[, kept]), "{folder}/x.bin")
 """
 
 
-# scikit-learn's elastic net would take hours here; skglm's is the same model, at its optimum.
+# scikit-learn's elastic net would take hours here; skglm's has the same penalty, at its optimum.
 COMPARED = {name: method for name, method in METHODS.items() if name != "elastic net CV"}
 
 
@@ -50,7 +50,9 @@ def exported(name: str) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         script = EXPORT.format(question=QUESTIONS[name], folder=Path(folder).as_posix())
-        if subprocess.run(["Rscript", "-e", script], capture_output=True, check=False).returncode != 0:
+        answer = subprocess.run(["Rscript", "-e", script], capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            print(f"{name}: R says {answer.stderr.strip().splitlines()[-1:]}", flush=True)
             return False
         head = np.fromfile(Path(folder) / "y.bin", dtype=np.int32)
         X = np.fromfile(Path(folder) / "x.bin").reshape(head[1], head[0])  # R's columns are samples

@@ -156,10 +156,29 @@ def test_what_has_not_settled_goes_on_to_learn(learn):
     assert further.n_iter > cut.n_iter
     whole = solved_at(problem, few.copies, replace(wish, max_iter=200), 0.25, None, say=lambda words: None)
     assert further.labels.eta == pytest.approx(whole.labels.eta, abs=3e-3)
-    short = wishes.rested(
-        problem, wish, solved_at(problem, few.copies, replace(wish, max_iter=3), 0.25, None, say=print)
-    )
+    scarce = solved_at(problem, few.copies, replace(wish, max_iter=3), 0.25, None, say=lambda words: None)
+    short = wishes.rested(problem, wish, scarce)
     assert short.status is Status.MAX_ITER, "where that is not enough it says so"
+
+
+def test_what_is_at_rest_is_not_given_up_for_a_run_that_is_not(monkeypatch):
+    few, wish = table(alpha=2.0), replace(WISH, learn=("eta",), density=0.25)
+    problem = few.problem(wish)[0]
+    good = replace(solved_at(problem, few.copies, wish, 0.25, None, say=lambda words: None), status=Status.MAX_ITER)
+    lost = replace(good, status=Status.DIVERGED, mismatch=np.inf, mean=0.0 * good.mean)
+    monkeypatch.setattr(wishes, "_run", lambda *a: lost)
+    kept = wishes.rested(problem, wish, good)
+    assert kept.status is Status.MAX_ITER
+    assert kept.mismatch == good.mismatch
+    assert kept.n_iter == 2 * good.n_iter, "what was tried is told"
+
+
+def test_where_nothing_is_learned_a_run_that_goes_on_and_rests_has_converged():
+    few, wish = table(alpha=2.0), replace(WISH, learn=(), density=0.25)
+    problem = few.problem(wish)[0]
+    cut = solved_at(problem, few.copies, replace(wish, max_iter=6), 0.25, None, say=lambda words: None)
+    assert cut.status is Status.MAX_ITER
+    assert wishes.rested(problem, wish, cut).status is Status.CONVERGED
 
 
 def weak_features(n_rows, seed):

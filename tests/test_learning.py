@@ -15,6 +15,7 @@ from dilutron import (
     learning,
     parameters,
     solve,
+    student,
 )
 from dilutron.data import lesson
 from dilutron.gaussian import Primal
@@ -366,6 +367,19 @@ def test_the_last_stage_names_what_was_kept_proper():
     posterior = solve(problem, SpikeSlab(0.01), RobustProbit(0.95, 0.5), options=options)
     assert kept[-1][0].proper == ("weights too" in posterior.trace[-1].stage)
     assert kept[-1][-1].proper
+
+
+def test_an_answer_made_again_in_double_precision_keeps_the_name_of_its_stage(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 600))
+    right = np.where(X[:, :2] @ [1.0, -1.0] > 0, 1.0, -1.0)
+    problem = Problem.from_arrays(X, right * np.where(rng.random(60) < 0.9, 1, -1))
+    monkeypatch.setattr(student, "SHARE", 0.0)
+    monkeypatch.setattr(student, "SOUND", 1e-9)  # single precision never is
+    options = EPOptions(tol=1e-4, fallback="proper", max_iter=300)
+    posterior = solve(problem, SpikeSlab(0.003), RobustProbit(0.95, 0.5), options=options)
+    assert posterior.status is Status.CONVERGED
+    assert posterior.trace[-1].stage == "proper, weights too"
 
 
 def test_a_step_of_nothing_stays_nothing_however_often_it_is_doubled():

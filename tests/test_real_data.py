@@ -84,7 +84,7 @@ def test_sets_that_r_does_not_have_are_left_out_and_leave_nothing(tmp_path, monk
     monkeypatch.setattr(independent.shutil, "which", lambda name: None)
     assert not independent.exported("all_sex")
     monkeypatch.setattr(independent.shutil, "which", lambda name: name)
-    refused = SimpleNamespace(returncode=1)
+    refused = SimpleNamespace(returncode=1, stderr="there is no package called ALL")
     monkeypatch.setattr(independent.subprocess, "run", lambda *a, **k: refused)
     assert not independent.exported("all_sex")
     assert not list(folder.iterdir())

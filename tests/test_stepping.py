@@ -101,7 +101,7 @@ def test_what_learns_along_learns_the_same_in_parts():
     assert abs(etas[0] - 0.95) > 1e-3, "there was something to learn"
 
 
-def test_where_no_weight_matters_the_labels_alone_come_to_rest():
+def test_where_hardly_a_weight_matters_the_labels_come_to_rest():
     """Dense weights, hard labels and no intercept: the working set has one weight, so that it has a prior."""
     problem, _ = teacher_problem(200, 0.05, seed=2)
     gaussian = Dual(problem.signed())

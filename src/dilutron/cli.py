@@ -151,10 +151,11 @@ def reproduce(
             store = Store(out / "trials.sqlite")
             if retry_failed:
                 store.forget(trial for trial, status in store.ended(trials) if status in FAILURES)
-            _say_what_is_old(strangers(trials, store), store, again)
-            missing = len(store.missing(trials))
+            old = strangers(trials, store)
+            missing = len(store.missing(trials)) + (len(old) if again else 0)
             store.check_room(missing)
             executor = stack.enter_context(cluster(dask, jobs)) if dask and missing else processes(jobs)
+            _say_what_is_old(old, store, again)  # and forget it only now that there is room and someone to work
         except (StoreError, WorkersError) as error:
             stop(str(error))
         try:

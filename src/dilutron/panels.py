@@ -302,7 +302,7 @@ def _printed(ax: Axes, published: Iterable[Row], quantity: str) -> None:
         style = style_of(PUBLISHED_AS.get(method, method))
         ax.errorbar(
             [row["alpha"] for row in rows], [row["value"] for row in rows],
-            yerr=np.nan_to_num([row["se"] for row in rows]), label=STYLES[method].label + IN_THE_PAPER,
+            yerr=np.nan_to_num([row["se"] for row in rows]), label=style_of(method).label + IN_THE_PAPER,
             color=style.color, marker=style.marker, markersize=7, markerfacecolor="none", markeredgewidth=0.9,
             linestyle="none", elinewidth=0.8, zorder=5,
         )  # fmt: skip

@@ -19,8 +19,8 @@ LOUD = 1e3  # precision of a label, in units of its field's before the data, bey
 class Single(Dual):
     """The same with the two large products in single precision: half the time, and four digits of a variance.
 
-    For iterations that end at a loose tolerance; what they end at is to be looked at once more by `Dual`. For hard
-    labels, whose fields are small differences of large numbers, the matrix is that of `Dual`.
+    For iterations that end at a loose tolerance; what they end at is checked, and made once more by `Dual` if need be.
+    For hard labels, whose fields are small differences of large numbers, the matrix is that of `Dual`.
     """
 
     def __init__(self, design: Vector, beside: Beside | None = None) -> None:

@@ -234,8 +234,8 @@ def _looked_at_again(learned: Learned, gaussian: Gaussian, options: EPOptions) -
     """The rest in double precision where single was not exact enough; it may take a few more iterations."""
     rough = learned.settled
     first, *_, labels = rough.state.blocks
-    ladder = _ladder(options, gaussian.shape)
-    same = tuple(rung._replace(proper="all" if first.proper else "labels" if labels.proper else "") for rung in ladder)
+    named = tuple(rung._replace(name=rough.trace[-1].stage) for rung in _ladder(options, gaussian.shape))
+    same = tuple(rung._replace(proper="all" if first.proper else "labels" if labels.proper else "") for rung in named)
     left = max(1, options.max_iter - len(rough.trace)) if rough.status is Status.CONVERGED else 1
     start = rough.state.here.sites
     exact = settle(gaussian, rough.state.blocks, tol=options.tol, max_iter=left, start=start, ladder=same).after(rough)

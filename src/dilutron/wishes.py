@@ -190,15 +190,22 @@ def solved_at(
     power = _power(problem, copies, density, wish.lam) if "beta" in wish.learn else 0.0
     beta = harder * SIGNAL / power if power > 0.0 else wish.beta
     labels = RobustProbit(eta, beta, 1.0 if all_once(copies) else copies, COUNTS)
-    if np.sum(copies) < problem.X.shape[1] and (trial or wish.density is None):
-        allowed = _allowed(*problem.X.shape)
-        wish = replace(wish, max_iter=min(wish.max_iter, allowed // TRIAL if trial else allowed))
+    wish = _affordable(wish, problem, copies, trial=trial)
     if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
         wish = replace(wish, tol=max(wish.tol, TRIAL_TOL))
     posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
     say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
     return posterior
+
+
+def _affordable(wish: Wish, problem: Problem, copies: float | Vector, *, trial: bool = False) -> Wish:
+    """The wish with no more iterations than a size of the path, or a trial, is allowed."""
+    n_rows, n_features = problem.X.shape
+    if np.sum(np.broadcast_to(copies, n_rows)) >= n_features or not (trial or wish.density is None):
+        return wish
+    allowed = _allowed(n_rows, n_features)
+    return replace(wish, max_iter=min(wish.max_iter, allowed // TRIAL if trial else allowed))
 
 
 def _allowed(n_rows: int, n_features: int) -> int:
@@ -219,14 +226,14 @@ def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float
 
 
 def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
-    """Where the iterations ran out: learning goes on from there, with as many again.
+    """Where the iterations ran out: once more from there, with as many as a size is allowed.
 
-    Where that is not enough either, EP once more with the values so far: its moments then match.
+    Where what is learned has not settled then either, EP with the values so far: its moments at least match.
     """
-    learn = learned_values(wish)
-    if posterior.status is Status.MAX_ITER and learn:
+    learn, wish = learned_values(wish), _affordable(wish, problem, posterior.labels.copies)
+    if posterior.status is Status.MAX_ITER and posterior.sites is not None:
         posterior = _gone_on(problem, wish, posterior, learn)
-    if posterior.status is Status.MAX_ITER and wish.learn and posterior.mismatch > wish.tol:
+    if posterior.status is Status.MAX_ITER and learn and posterior.mismatch > wish.tol:
         rest = _gone_on(problem, wish, posterior, ())
         unsettled = rest.status is Status.CONVERGED  # what is learned has not
         posterior = replace(rest, status=Status.MAX_ITER if unsettled else rest.status, held=posterior.held)
@@ -234,11 +241,17 @@ def rested(problem: Problem, wish: Wish, posterior: Posterior) -> Posterior:
 
 
 def _gone_on(problem: Problem, wish: Wish, posterior: Posterior, learn: tuple[str, ...]) -> Posterior:
-    """One more run from where a posterior is, with the way there put before its own."""
+    """One more run from where a posterior is, with the way there put before its own; or the posterior, if better."""
     start = posterior if posterior.sites is not None else None
     further = _run(problem, posterior.weights, posterior.labels, wish, learn, start)
-    failures, invalid = posterior.failures + further.failures, posterior.invalid + further.invalid
-    return replace(further, trace=posterior.trace + further.trace, failures=failures, invalid=invalid)
+    worse = further.status is not Status.CONVERGED and further.mismatch > max(posterior.mismatch, wish.tol)
+    return replace(
+        posterior if worse else further,
+        trace=posterior.trace + further.trace,
+        failures=posterior.failures + further.failures,
+        invalid=posterior.invalid + further.invalid,
+        seconds=posterior.seconds + further.seconds,
+    )
 
 
 def learned_values(wish: Wish) -> tuple[str, ...]:
