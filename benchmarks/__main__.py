@@ -60,7 +60,7 @@ INSTANCES = {
     "learning": 400,
     "runtime": 7,
     "real_data": 10,
-    "independent": 4,
+    "independent": 2,
     "label_errors": 5,
     "synthetic": 6,
     "synthetic_large": 6,

@@ -62,7 +62,7 @@ def exported(name: str) -> bool:
 
 
 def main(instances: int, jobs: int) -> None:
-    """`instances` repeats of the folds; the committed results have four."""
+    """`instances` repeats of the folds; the committed results have two."""
     there = [name for name in QUESTIONS if exported(name)]
     if absent := [name for name in QUESTIONS if name not in there]:
         print(f"NOT THERE, LEFT OUT: {', '.join(absent)} (needs R with the packages ALL and bladderbatch)", flush=True)
