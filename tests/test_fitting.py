@@ -166,7 +166,7 @@ def test_what_is_at_rest_is_not_given_up_for_a_run_that_is_not(monkeypatch):
     problem = few.problem(wish)[0]
     good = replace(solved_at(problem, few.copies, wish, 0.25, None, say=lambda words: None), status=Status.MAX_ITER)
     lost = replace(good, status=Status.DIVERGED, mismatch=np.inf, mean=0.0 * good.mean)
-    monkeypatch.setattr(wishes, "_run", lambda *a: lost)
+    monkeypatch.setattr(wishes, "_run", lambda *a, **k: lost)
     kept = wishes.rested(problem, wish, good)
     assert kept.status is Status.MAX_ITER
     assert kept.mismatch == good.mismatch

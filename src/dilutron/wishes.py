@@ -272,10 +272,12 @@ def _run(
     learn_tol = min(LOOSE * wish.tol, PART * np.sqrt(ETA * (1.0 - ETA) / max(rows, 1.0)))
     wanted = {"tol": wish.tol, "max_iter": wish.max_iter, "learn": learn, "learn_tol": learn_tol}
     wanted |= {} if wish.damping is None else {"damping": wish.damping}
-    if "beta" in wish.learn:  # nested E-steps would begin again and again where sparse sizes hardly let EP rest
-        wanted |= {"learning": "along"}
-        wide = rows < problem.X.shape[1]  # there EP would swing; elsewhere more exact values are cheap
-        wanted |= {"fallback": "proper"} if wide else {"learn_tol": FINE * learn_tol}
+    wide = rows < problem.X.shape[1]
+    if "beta" in wish.learn and wide:  # there EP would swing
+        wanted |= {"fallback": "proper", "learning": "along"}
+    elif "beta" in wish.learn and wish.density is None:
+        # At sparse sizes of a path nested E-steps would begin again and again; more exact values are cheap.
+        wanted |= {"learning": "along", "learn_tol": FINE * learn_tol}
     kind = OPTIONS[wish.method]
     options = kind(**{field.name: wanted[field.name] for field in fields(kind) if field.name in wanted})
     more: dict[str, Any] = {"intercept": INTERCEPT} if wish.intercept else {}
