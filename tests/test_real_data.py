@@ -87,7 +87,9 @@ def test_sets_that_r_does_not_have_are_left_out_and_leave_nothing(tmp_path, monk
     refused = SimpleNamespace(returncode=1, stderr="there is no package called ALL")
     monkeypatch.setattr(independent.subprocess, "run", lambda *a, **k: refused)
     assert not independent.exported("all_sex")
-    assert not list(folder.iterdir())
+    monkeypatch.setattr(independent.importlib.util, "find_spec", lambda name: None)
+    assert not independent.exported("nci_renal")
+    assert not folder.exists()
 
 
 def test_an_exported_set_has_a_row_for_each_sample(tmp_path, monkeypatch):
@@ -108,3 +110,37 @@ def test_an_exported_set_has_a_row_for_each_sample(tmp_path, monkeypatch):
     assert y.tolist() == [1, 0]
     assert suspect is None
     assert [path.name for path in tmp_path.iterdir()] == ["all_sex.npz"]
+
+
+def test_sets_of_a_python_package_are_read_without_importing_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(independent, "FURTHER", tmp_path / "further")
+    monkeypatch.setattr(real_data, "FURTHER", tmp_path / "further")
+    spec = SimpleNamespace(submodule_search_locations=[str(tmp_path / "ISLP")])
+    monkeypatch.setattr(independent.importlib.util, "find_spec", lambda name: spec)
+    data = tmp_path / "ISLP" / "data"
+    data.mkdir(parents=True)
+    np.save(data / "NCI60data.npy", np.arange(6.0).reshape(3, 2))
+    (data / "NCI60labs.csv").write_text('label\n"RENAL"\nCNS\nRENAL\n', encoding="utf-8")
+    for part, rows, classes in (("train", "1,2\n3,4", "4\n2"), ("test", "5,6", "4")):
+        (data / f"Khan_x{part}.csv").write_text(f'"V1","V2"\n{rows}\n', encoding="utf-8")
+        (data / f"Khan_y{part}.csv").write_text(f'"x"\n{classes}\n', encoding="utf-8")
+    assert independent.exported("nci_renal")
+    assert independent.exported("khan_ewing")
+    X, y, _ = real_data.load.__wrapped__("nci_renal")
+    assert (X.shape, y.tolist()) == ((3, 2), [1, 0, 1])
+    X, y, _ = real_data.load.__wrapped__("khan_ewing")
+    assert (X.tolist(), y.tolist()) == ([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [0, 1, 0])
+
+
+def test_the_average_over_questions_counts_each_once():
+    gains = {"a": 0.1, "b": -0.02, "c": 0.04}
+    rows = [
+        {"accuracy": 0.8, "auc": 0.9, "accuracy_gain": gain, "auc_gain": 0.0, "log_loss": 0.5, "cpu_ratio": 2.0}
+        for gain in gains.values()
+    ]
+    line = independent.averaged("peer", rows)
+    assert line["questions"] == 3
+    assert line["accuracy_gain"] == pytest.approx(0.04)
+    assert line["accuracy_gain_se"] == pytest.approx(np.std(list(gains.values()), ddof=1) / np.sqrt(3))
+    assert (line["accuracy_won"], line["accuracy_lost"]) == (2, 1)
+    assert (line["auc_won"], line["auc_lost"]) == (0, 0), "an equal answer is neither won nor lost"
