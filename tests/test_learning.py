@@ -134,10 +134,11 @@ def test_arrays_keep_their_ratios():
     np.testing.assert_allclose(odds, odds[0], rtol=1e-6)
 
 
-def test_the_gradient_reaches_the_same_point():
-    """With a rate for a problem of this size. Pseudo-counts are left out, so that both climb the same hill."""
+@pytest.mark.parametrize("counts", [(0.0, 0.0), (0.1, 0.1), (5.0, 20.0)])
+def test_the_gradient_reaches_the_same_point(counts):
+    """With a rate for a problem of this size. Both climb the evidence and what is believed of rho."""
     problem = probit_problem()
-    weights = SpikeSlab(0.4, counts=(0.0, 0.0))
+    weights = SpikeSlab(0.4, counts=counts)
     em, gradient = (
         solve(problem, weights, Probit(1.0), options=EPOptions(learn=("rho", "beta"), learn_tol=1e-5, **kind))
         for kind in ({}, {"learning": "gradient", "rate": 3e-3})

@@ -79,10 +79,11 @@ def test_the_m_step_is_of_the_named_and_of_each_blocks_own_cavities():
     assert drift(blocks, new, frozenset({"eta"})) == pytest.approx(abs(asked.eta / 0.9 - 1.0))
 
 
-def test_a_climb_is_a_step_along_the_slope():
-    prior, cavity = SpikeSlab(0.3), Gaussians(CAVITY.mean[:3], CAVITY.var[:3])
+@pytest.mark.parametrize(("counts", "believed"), [((0.0, 0.0), 0.0), ((2.0, 1.0), 2.0 / 0.3 - 1.0 / 0.7)])
+def test_a_climb_is_a_step_along_the_slope(counts, believed):
+    prior, cavity = SpikeSlab(0.3, counts=counts), Gaussians(CAVITY.mean[:3], CAVITY.var[:3])
     new = climb(prior, cavity, frozenset({"rho"}), rate=1e-3)
-    assert new.rho == pytest.approx(0.3 + 1e-3 * prior.slopes(cavity)["rho"])
+    assert new.rho == pytest.approx(0.3 + 1e-3 * (prior.slopes(cavity)["rho"] + believed))
     assert new.lam == prior.lam
 
 

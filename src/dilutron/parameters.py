@@ -24,9 +24,10 @@ def em(prior: Prior, cavity: Gaussians, names: frozenset[str]) -> Prior:
 
 
 def climb(prior: Prior, cavity: Gaussians, names: frozenset[str], *, rate: float) -> Prior:
-    """One step up the slope of the log evidence: the paper's way of learning."""
-    slopes = prior.slopes(cavity)
-    moved = {n: getattr(prior, n) + rate * slopes[n] for n in prior.parameters if n in names}  # Eq. (C2)
+    """One step up the slope of the log evidence, and of the belief in the values: the paper's way of learning."""
+    slopes, belief = prior.slopes(cavity), prior.belief_slopes()
+    wanted = (name for name in prior.parameters if name in names)
+    moved = {n: getattr(prior, n) + rate * (slopes[n] + belief.get(n, 0.0)) for n in wanted}  # Eq. (C2)
     return with_values(prior, moved)
 
 

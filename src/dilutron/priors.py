@@ -86,6 +86,10 @@ class Prior:
         """Log of the weak prior that the parameters themselves have, up to a constant: EM climbs evidence plus this."""
         return 0.0
 
+    def belief_slopes(self) -> dict[str, float | Vector]:
+        """Its derivatives: gradient steps climb the same hill as EM."""
+        return {}
+
     def inclusion(self, cavity: Gaussians) -> Vector | None:
         """Probability that a weight is not zero, where the prior knows of zeros."""
         return None
@@ -123,8 +127,11 @@ class SpikeSlab(Prior):
 
     def log_belief(self) -> float:
         """A Beta law of the mean density."""
-        (present, absent), rho = self.counts, np.mean(self.rho)
-        return float(xlogy(present, rho) + xlog1py(absent, -rho))
+        return _log_beta(self.counts, float(np.mean(self.rho)))
+
+    def belief_slopes(self) -> dict[str, float | Vector]:
+        """Of the same law: every density has its part in the mean."""
+        return {"rho": _beta_slope(self.counts, float(np.mean(self.rho))) / np.size(self.rho)}
 
     def inclusion(self, cavity: Gaussians) -> Vector:
         """P(w != 0), Eq. (55)."""
@@ -294,8 +301,11 @@ class RobustProbit(Prior):
 
     def log_belief(self) -> float:
         """A Beta law of eta."""
-        right, wrong = self.counts
-        return float(xlogy(right, self.eta) + xlog1py(wrong, -self.eta))
+        return _log_beta(self.counts, self.eta)
+
+    def belief_slopes(self) -> dict[str, float | Vector]:
+        """Of the same law."""
+        return {"eta": _beta_slope(self.counts, self.eta)}
 
     def _average(self, values: Vector) -> float:
         """Over the labels, each as often as it counts."""
@@ -378,6 +388,16 @@ def _plain(value: float | Vector) -> float | Vector:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _log_beta(counts: tuple[float, float], share: float) -> float:
+    """Log density of a Beta law, up to a constant: as if so many had been counted before."""
+    return float(xlogy(counts[0], share) + xlog1py(counts[1], -share))
+
+
+def _beta_slope(counts: tuple[float, float], share: float) -> float:
+    """Its derivative; nothing was counted on a side that is empty."""
+    return sum(count / side for count, side in ((counts[0], share), (-counts[1], 1.0 - share)) if count)
 
 
 def _required_pair(name: str, value: object) -> None:

@@ -298,13 +298,28 @@ def test_slopes_are_derivatives_of_log_z(case, name):
     np.testing.assert_allclose(slope, wanted if np.ndim(value) else wanted.sum(), rtol=1e-9)
 
 
+@pytest.mark.parametrize(("case", "name"), LEARNABLE, ids=[f"{c.name}: {n}" for c, n in LEARNABLE])
+def test_belief_slopes_are_derivatives_of_the_log_belief(case, name):
+    """Of a value that is shared, or of one feature's alone."""
+    prior, value = case.prior, np.array(getattr(case.prior, name), dtype=float)
+    low, high = prior.parameters[name]
+    if np.any((value <= low) | (value >= high)):  # at an end there is one side only
+        return
+    room = min(value.flat[0], value.flat[0] - low, high - value.flat[0])
+    step = np.zeros_like(value)
+    step.flat[0] = 1e-4 * room
+    up, down = (replace(prior, **{name: value + s * step}).log_belief() for s in (1.0, -1.0))
+    slope = np.broadcast_to(prior.belief_slopes().get(name, 0.0), value.shape)
+    assert slope.flat[0] == pytest.approx((up - down) / (2.0 * step.flat[0]), rel=1e-6, abs=1e-9)
+
+
 def objective(prior, cavity):
     """What one EM step climbs: summed log_z, and the log of the weak prior of rho or eta."""
     return prior.moments(cavity).log_z.sum() + prior.log_belief()
 
 
 STARTS = {
-    "rho": SpikeSlab(0.3, 1.2),
+    "rho": SpikeSlab(0.3, 1.2, counts=(4.0, 2.0)),
     "lam": SpikeSlab(0.3, 1.2),
     "eta": RobustProbit(0.8, 3.0, counts=(4.0, 2.0)),
     "beta": RobustProbit(0.8, 3.0),
@@ -321,8 +336,7 @@ def test_learn_stays_at_a_maximum(name):
 
     def slope(value):
         prior = replace(STARTS[name], **{name: float(value)})
-        counts = prior.counts[0] / value - prior.counts[1] / (1 - value) if name in ("rho", "eta") else 0.0
-        return prior.slopes(cavity)[name] + counts
+        return prior.slopes(cavity)[name] + prior.belief_slopes().get(name, 0.0)
 
     bracket = {"rho": (1e-4, 1 - 1e-4), "lam": (1e-3, 1e3), "eta": (0.5001, 1 - 1e-6), "beta": (1e-3, 1e3)}[name]
     best = brentq(slope, *bracket, xtol=1e-14, rtol=1e-14)
