@@ -1,10 +1,12 @@
-"""Checks of the numbers in a method's options: each names the option, what it must be, and what it got."""
+"""Checks of the numbers that methods and priors are given: each names the option, what it must be, and what it got."""
 
 from __future__ import annotations
 
 from numbers import Integral, Real
 
 import numpy as np
+
+from dilutron.special import Vector
 
 
 def positive(**values: object) -> None:
@@ -54,6 +56,29 @@ def names(**values: object) -> None:
     for name, value in values.items():
         if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):
             raise ValueError(f"{name} must be a tuple of names, for example ({value!r},), got {value!r}")
+
+
+def counted(**values: object) -> None:
+    """Two counts, such as of right and of wrong labels, which need not be whole."""
+    for name, value in values.items():
+        if not (isinstance(value, tuple) and len(value) == 2 and all(0.0 <= number(one) < np.inf for one in value)):
+            raise ValueError(f"{name} must be a tuple of two finite numbers >= 0, got {value!r}")
+
+
+def numbers(name: str, value: object, low: float, high: float, remedy: str) -> float | Vector:
+    """The value as a float, or as a vector that nothing else can change; ValueError where it is out of range."""
+    try:
+        values = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be {remedy}, got {value!r}") from error
+    if values.ndim > 1 or values.size == 0:
+        raise ValueError(f"{name} must be one number or a vector of one per feature, got shape {values.shape}")
+    bad = np.atleast_1d(~((values > low) & (values < high)))
+    if np.any(bad):
+        first = int(np.flatnonzero(bad)[0])
+        place = f" at position {first}" if values.ndim else ""
+        raise ValueError(f"{name} must be {remedy}, got {np.atleast_1d(values)[first]}{place}")
+    return values if values.ndim else float(values)
 
 
 def number(value: object) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, xlog1py, xlogy
 
+from dilutron.options import counted, number, numbers
 from dilutron.special import Vector, decay, hazard, truncated
 
 TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
@@ -119,11 +120,11 @@ class SpikeSlab(Prior):
     parameters: ClassVar[dict[str, tuple[float, float]]] = {"rho": (0.0, 1.0), "lam": (0.0, np.inf)}
 
     def __post_init__(self) -> None:
-        rho = _required("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1")
-        lam = _required("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
+        rho = numbers("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1")
+        lam = numbers("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
         object.__setattr__(self, "rho", rho)
         object.__setattr__(self, "lam", lam)
-        _required_pair("counts", self.counts)
+        counted(counts=self.counts)
 
     def log_belief(self) -> float:
         """A Beta law of the mean density."""
@@ -220,12 +221,12 @@ class RobustProbit(Prior):
     role: ClassVar[str] = "labels"
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.eta) and 0.5 <= self.eta <= 1.0):
+        if not 0.5 <= number(self.eta) <= 1.0:
             raise ValueError(f"eta must be one number from 0.5 to 1 (the fraction of right labels), got {self.eta!r}")
-        if not (_is_number(self.beta) and self.beta > 0.0):
+        if not number(self.beta) > 0.0:
             raise ValueError(f"beta must be one positive number (inf for zero temperature), got {self.beta!r}")
-        object.__setattr__(self, "copies", _required("copies", self.copies, 0.0, np.inf, "a positive, finite count"))
-        _required_pair("counts", self.counts)
+        object.__setattr__(self, "copies", numbers("copies", self.copies, 0.0, np.inf, "a positive, finite count"))
+        counted(counts=self.counts)
 
     @property
     def multiplicity(self) -> float | Vector:
@@ -354,7 +355,7 @@ class Normal(Prior):
     precision: float | Vector = 0.1
 
     def __post_init__(self) -> None:
-        precision = _required("precision", self.precision, 0.0, np.inf, "a positive, finite precision")
+        precision = numbers("precision", self.precision, 0.0, np.inf, "a positive, finite precision")
         object.__setattr__(self, "precision", precision)
 
     def moments(self, cavity: Gaussians) -> Tilted:
@@ -386,10 +387,6 @@ def _plain(value: float | Vector) -> float | Vector:
     return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-
-
 def _log_beta(counts: tuple[float, float], share: float) -> float:
     """Log density of a Beta law, up to a constant: as if so many had been counted before."""
     return float(xlogy(counts[0], share) + xlog1py(counts[1], -share))
@@ -398,25 +395,3 @@ def _log_beta(counts: tuple[float, float], share: float) -> float:
 def _beta_slope(counts: tuple[float, float], share: float) -> float:
     """Its derivative; nothing was counted on a side that is empty."""
     return sum(count / side for count, side in ((counts[0], share), (-counts[1], 1.0 - share)) if count)
-
-
-def _required_pair(name: str, value: object) -> None:
-    pair = value if isinstance(value, tuple) else ()
-    if len(pair) != 2 or not all(_is_number(one) and 0.0 <= one < np.inf for one in pair):
-        raise ValueError(f"{name} must be a tuple of two finite numbers >= 0, got {value!r}")
-
-
-def _required(name: str, value: object, low: float, high: float, remedy: str) -> float | Vector:
-    """The value as a float, or as a vector that nothing else can change; ValueError where it is out of range."""
-    try:
-        values = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be {remedy}, got {value!r}") from error
-    if values.ndim > 1 or values.size == 0:
-        raise ValueError(f"{name} must be one number or a vector of one per feature, got shape {values.shape}")
-    bad = np.atleast_1d(~((values > low) & (values < high)))
-    if np.any(bad):
-        first = int(np.flatnonzero(bad)[0])
-        place = f" at position {first}" if values.ndim else ""
-        raise ValueError(f"{name} must be {remedy}, got {np.atleast_1d(values)[first]}{place}")
-    return _plain(values)
