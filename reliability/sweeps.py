@@ -23,7 +23,8 @@ from reliability.rows import RESULTS, Row, write
 
 TIMES = ("seconds", "cpu_seconds")
 FAULTS = 60
-MOMENT = 1.0  # seconds at most from the first row that is seen to the attack: in that time some more are written
+MOST = 8  # rows at most that a runner writes before it is attacked,
+MOMENT = 0.3  # and seconds at most since the last of them
 PATIENCE = 60.0  # seconds in which a row must come
 NOBODY = 65534  # user who owns nothing
 ROOM = 30_000  # bytes that a full disk has left for the store, at least
@@ -79,8 +80,9 @@ def _count(path: Path) -> int:
 
 
 def _at_work(path: Path, rng: np.random.Generator, *processes: subprocess.Popen[bytes]) -> None:
-    """Until a random moment after the next row."""
-    _await_row(path, *processes)
+    """Until a random moment after some rows."""
+    for _ in range(rng.integers(1, MOST, endpoint=True)):
+        _await_row(path, *processes)
     time.sleep(rng.uniform(0.0, MOMENT))
 
 
