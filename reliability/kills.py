@@ -1,4 +1,4 @@
-"""kill -9 at random moments of those who write: what is there afterwards is whole, the old or the new."""
+"""kill -9 of those who write, at random moments of a write: what is there afterwards is whole, the old or the new."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from reliability.parsers import frame, runs_columns
 from reliability.rows import RESULTS, Row, write
 
 ROUNDS = 200  # kills for each kind
-LONGEST = 0.1  # seconds until the latest kill
+TIMED = 5  # writes that tell how long one takes
+LONGEST = 3.0  # such times from the begin of a write until the latest kill: in that write, or in one soon after
 
 
 class Kept(NamedTuple):
@@ -105,10 +106,11 @@ def killed(kind: str, rounds: int, seed: int = 0) -> Row:
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as place:
         kept = KINDS[kind](Path(place))
-        kept.save(0)
-        known, lost, torn, moved = 0, 0, 0, 0
+        known, longest = TIMED - 1, LONGEST * _seconds(kept)
+        lost, torn, moved, amid = 0, 0, 0, 0
         for _ in range(rounds):
-            told = _killed_writer(kept, known, rng.uniform(0.0, LONGEST))
+            told, writing = _killed_writer(kept, known, rng.uniform(0.0, longest))
+            amid += writing
             try:
                 found = kept.version()
             except (ValueError, AssertionError) as error:
@@ -120,27 +122,48 @@ def killed(kind: str, rounds: int, seed: int = 0) -> Row:
             moved += found > known
             known = found
         litter = [path for path in Path(place).iterdir() if path.name.startswith(".")]
-    return {"kind": kind, "kills": rounds, "moved_on": moved, "lost": lost, "torn": torn} | {"left_over": len(litter)}
+    return {
+        "kind": kind,
+        "kills": rounds,
+        "amid_a_write": amid,
+        "moved_on": moved,
+        "lost": lost,
+        "torn": torn,
+        "left_over": len(litter),
+    }
 
 
-def _killed_writer(kept: Kept, known: int, after: float) -> int:
-    """The last version that a writer, killed after so many seconds, said it had finished."""
+def _seconds(kept: Kept) -> float:
+    """That a write takes here and now."""
+    began = time.perf_counter()
+    for number in range(TIMED):
+        kept.save(number)
+    return (time.perf_counter() - began) / TIMED
+
+
+def _killed_writer(kept: Kept, known: int, after: float) -> tuple[int, bool]:
+    """The last version that a writer said it had finished, and whether it died in another write.
+
+    It is killed so many seconds after it has begun to write: a busy machine may take longer than that to start it.
+    """
     reading, telling = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             for number in count(known + 1):
+                os.write(telling, b"begun\n")
                 kept.save(number)
                 os.write(telling, f"{number}\n".encode())
         finally:
             os._exit(1)
     os.close(telling)
-    time.sleep(after)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
     with open(reading) as file:
-        told = [int(line) for line in file.read().splitlines()]
-    return max([known, *told])
+        file.readline()
+        time.sleep(after)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        told = ["begun", *file.read().split()]
+    return max([known, *(int(word) for word in told if word != "begun")]), told[-1] == "begun"
 
 
 def main(rounds: int = ROUNDS, folder: Path = RESULTS) -> list[Row]:

@@ -23,7 +23,10 @@ from reliability.rows import RESULTS, Row, write
 
 TIMES = ("seconds", "cpu_seconds")
 FAULTS = 60
-MOMENT = (2.0, 6.0)  # seconds after the start at which a process is killed: workers take some to begin
+MOST = 8  # rows at most that a runner writes before it is attacked,
+MOMENT = 0.3  # and seconds at most since the last of them
+PATIENCE = 60.0  # seconds in which a row must come
+NOBODY = 65534  # user who owns nothing
 ROOM = 30_000  # bytes that a full disk has left for the store, at least
 
 
@@ -60,55 +63,94 @@ def _children(pid: int) -> list[int]:
     return [int(word) for word in told.split()]
 
 
+def _await_row(path: Path, *processes: subprocess.Popen[bytes]) -> None:
+    """Until there is one more, or nobody left to write it: an attack before the first write would prove nothing."""
+    before, end = _count(path), time.monotonic() + PATIENCE
+    while any(process.poll() is None for process in processes) and _count(path) <= before:
+        assert time.monotonic() < end, f"no row in {PATIENCE:g} seconds"
+        time.sleep(0.01)
+
+
+def _count(path: Path) -> int:
+    """Rows that are there; a store is not made by looking."""
+    with contextlib.suppress(sqlite3.OperationalError):  # not there yet, or not yet a store
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM trials").fetchone()[0])
+    return 0
+
+
+def _at_work(path: Path, rng: np.random.Generator, *processes: subprocess.Popen[bytes]) -> None:
+    """Until a random moment after some rows."""
+    for _ in range(rng.integers(1, MOST, endpoint=True)):
+        _await_row(path, *processes)
+    time.sleep(rng.uniform(0.0, MOMENT))
+
+
 def kill_runner(path: Path, instances: int, rng: np.random.Generator) -> None:
     """At a random moment."""
     with _running(path, instances) as process:
-        time.sleep(rng.uniform(*MOMENT))
+        _at_work(path, rng, process)
         process.kill()
 
 
 def kill_worker(path: Path, instances: int, rng: np.random.Generator) -> None:
-    """One of its children, as soon as it has some; the runner goes on for a while."""
+    """One of its children; the runner goes on for a while."""
     with _running(path, instances) as process:
-        time.sleep(rng.uniform(*MOMENT))
+        _at_work(path, rng, process)
         for child in _children(process.pid)[-1:]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-        time.sleep(rng.uniform(0.0, 2.0))
+        _at_work(path, rng, process)
         process.kill()
 
 
 def two_at_once(path: Path, instances: int, rng: np.random.Generator) -> None:
-    """Of which one is killed."""
+    """Of which one is killed; the other goes on for a while."""
     with _running(path, instances) as one, _running(path, instances) as other:
-        time.sleep(rng.uniform(*MOMENT))
-        (one if rng.random() < 0.5 else other).kill()
+        _at_work(path, rng, one, other)
+        victim, survivor = (one, other) if rng.random() < 0.5 else (other, one)
+        victim.kill()
+        _at_work(path, rng, survivor)
 
 
 def full_disk(path: Path, instances: int, rng: np.random.Generator) -> None:
     """The store may not grow beyond a size; the runner gives up by itself."""
     room = max(ROOM, path.stat().st_size if path.exists() else 0)
     with _running(path, instances, room + int(rng.integers(1, 40_000))) as process:
+        _await_row(path, process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(8.0)
 
 
 def closed_folder(path: Path, instances: int, rng: np.random.Generator) -> None:
-    """Nobody may write there: refused before any work."""
-    if os.geteuid() != 0:
-        os.chmod(path.parent, 0o555)
+    """Nobody may write there any more: a runner at work gives up by itself, a new store is refused before any work."""
+    with _running(path, instances) as process:
+        _at_work(path, rng, process)
+        with _closed(path.parent, process):
+            process.wait(PATIENCE)
+            try:
+                Store(path.parent / "other.sqlite")
+            except StoreError:
+                return
+            raise AssertionError("a closed folder was written to")
+
+
+@contextlib.contextmanager
+def _closed(folder: Path, process: subprocess.Popen[bytes]):  # type: ignore[no-untyped-def]
+    """To us and to a runner. For root no folder is closed: both become somebody else."""
+    root = os.geteuid() == 0
+    if root:
+        process.send_signal(signal.SIGUSR1)
+        os.seteuid(NOBODY)
     else:
-        os.seteuid(65534)
+        os.chmod(folder, 0o555)
     try:
-        Store(path.parent / "other.sqlite")
-    except StoreError:
-        return
+        yield
     finally:
-        if os.geteuid() != 0 and os.getuid() == 0:
+        if root:
             os.seteuid(0)
         else:
-            os.chmod(path.parent, 0o755)
-    raise AssertionError("a closed folder was written to")
+            os.chmod(folder, 0o755)
 
 
 ATTACKS = {
@@ -147,7 +189,7 @@ def attacked(kind: str, faults: int, instances: int, seed: int = 0) -> Row:
             torn += not _sound(path)
             assert rows >= progress[-1], "rows were lost"
             progress.append(rows)
-            if rows == len(wanted) and kind != "folder closed":  # begin again: there is nothing left to disturb
+            if rows == len(wanted):  # begin again: there is nothing left to disturb
                 Store(path).forget(wanted)
                 progress.append(0)
         run(wanted, Store(path), processes(2))
@@ -183,4 +225,6 @@ if __name__ == "__main__":
     if int(sys.argv[3]):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)
+    if os.geteuid() == 0:
+        signal.signal(signal.SIGUSR1, lambda *_: os.seteuid(NOBODY))
     run(trials(int(sys.argv[2])), Store(Path(sys.argv[1])), processes(2))

@@ -185,7 +185,7 @@ def test_the_inner_module_leaves_when_it_has_settled():
 def test_a_swing_between_four_points_is_left_at_the_point_where_it_would_end():
     """Undamped, on correlated patterns: all rounds allowed lead to the same place, far more slowly."""
     problem, _ = teacher_problem(30, 2.0, seed=18, patterns="mvn")
-    options = {"damping": 0.0, "stop": "change", "inner_iter": 2000, "max_iter": 16}
+    options = {"damping": 0.0, "stop": "change", "inner_iter": 2000, "max_iter": 8}
     ends, rounds = [], []
     for inner_tol in (1e-10, 1e-300):
         Counting.asked.clear()

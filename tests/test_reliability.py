@@ -24,6 +24,7 @@ def _importable(monkeypatch):
 def test_a_killed_writer_leaves_the_old_or_the_new(kind):
     row = kills.killed(kind, 8, seed=1)
     assert (row["lost"], row["torn"]) == (0, 0)
+    assert row["amid_a_write"] > 4, "the others fell between two writes"
 
 
 @linux
@@ -68,6 +69,7 @@ def test_a_killed_runner_loses_no_row():
 
     row = sweeps.attacked("runner killed", 1, 3)
     assert [row[name] for name in ("lost", "duplicated", "torn", "different")] == [0, 0, 0, 0]
+    assert row["rows_under_attack"] > 0
 
 
 def test_mutations_are_repeatable_and_many():

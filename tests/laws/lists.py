@@ -121,10 +121,11 @@ def chunked(design):
 BACKENDS = (Primal, Dual, chunked) if find_spec("dask") else (Primal, Dual)
 
 N_WEIGHTS = 20  # of the problems that every method is run on
-NEEDS: dict[str, dict[str, Any]] = {  # options that a method cannot do without on those
+NEEDS: dict[str, dict[str, Any]] = {  # options that a method cannot do without on those, or not in a short time
     "r1bcs": {"tol": 1e-4},  # pruning takes tens of thousands of steps to go much further
-    "narfpi": {"flips": 0},
-    "msp": {"k": 5},
+    "rfpi": {"tol": 5e-5},  # and so does the last level
+    "narfpi": {"flips": 0, "tol": 5e-5},
+    "msp": {"k": 5, "patience": 5},  # with wrong labels it soon only goes round
     "biht": {"k": 5},
     "aop": {"k": 5, "flips": 0},
     "aop_f": {"k": 5, "flips": 0},
