@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.rows import Row
 
 T = TypeVar("T")
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -39,15 +40,18 @@ def alone(trial: Callable[[Row], Row], cell: Row, *, threads: int = 1, limit: fl
 
 
 def measured(work: Callable[[], T]) -> tuple[T, Row]:
-    """What `work` gives, its seconds, and the process's largest memory before and after it, in MB."""
-    before, wall, cpu = _peak(), time.perf_counter(), time.process_time()
+    """What `work` gives, its seconds, and the memory of the process before it and the largest during it, in MB."""
+    CLEAR.write_text("5")  # the largest so far is forgotten: what led here may have taken more
+    before, wall, cpu = _memory("VmRSS"), time.perf_counter(), time.process_time()
     value = work()
     figures = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return value, figures | {"before_mb": before, "peak_mb": _peak()}
+    return value, figures | {"before_mb": before, "peak_mb": _memory("VmHWM")}
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+def _memory(name: str) -> float:
+    """As Linux counts it."""
+    lines = STATUS.read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(name))) / 1024.0
 
 
 if __name__ == "__main__":
