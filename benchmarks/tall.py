@@ -25,7 +25,7 @@ N, DENSITY, ETA, NOISE = 100, 0.25, 0.95, 0.5
 SIZES = (100_000, 1_000_000)
 LEARN = ((), ("eta",), ("rho", "eta"))
 PRIORS = {"weights": SpikeSlab(DENSITY), "labels": RobustProbit(ETA, 0.1), "intercept": Normal(0.1)}
-LIMIT = 1800.0  # seconds for a trial
+LIMIT = 900.0  # CPU seconds for a trial
 PART = 20_000  # rows that are drawn at a time
 READ = count()  # blocks that were read in this process
 

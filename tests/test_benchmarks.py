@@ -126,3 +126,12 @@ def test_glmnet_sees_the_same_table():
     assert int(np.argmax(np.abs(model.coef_))) == 3
     assert np.mean(model.predict(X) == y) > 0.8
     assert model.figures_["cpu_seconds"] > 0.0
+
+
+def busy(cell):
+    while True:
+        pass
+
+
+def test_a_trial_ends_with_its_share_of_the_cpu():
+    assert alone.alone(busy, {"rows": 1}, limit=1.0)["ended"] == "not within 1 s of CPU"
