@@ -43,6 +43,7 @@ BENCHMARKS = {
     "speed": speed.main,
     "size": size.main,
     "tall": tall.main,
+    "tall_workers": tall.together,
     "scale": scale.main,
     "reading": reading.main,
     "wide_run": wide_run.main,

@@ -11,25 +11,37 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.rows import Row
 
 T = TypeVar("T")
+WAIT = 10.0  # seconds for each that a trial may take of the CPU
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def alone(trial: Callable[[Row], Row], cell: Row, *, threads: int = 1, limit: float = 600.0) -> Row:
-    """The row of a trial, which must be a function of a module; `ended` says how it went."""
+    """The row of a trial, which must be a function of a module; `ended` says how it went.
+
+    `limit` is in CPU seconds of each of its processes: on a busy machine others decide how long that takes. One that
+    waits for ever is ended too.
+    """
     command = [sys.executable, "-m", "benchmarks.alone", trial.__module__, trial.__name__, json.dumps(cell)]
     environment = os.environ | dict.fromkeys(THREADS, str(threads))
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as child:
+    bound = partial(resource.setrlimit, resource.RLIMIT_CPU, (int(limit), int(limit) + 10))
+    late = {**cell, "threads": threads, "ended": f"not within {limit:.0f} s of CPU"}
+    with subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=bound, **pipes) as child:
         try:
-            out, err = child.communicate(timeout=limit)
+            out, err = child.communicate(timeout=WAIT * limit)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)  # with its own workers
-            return {**cell, "threads": threads, "ended": f"not within {limit:.0f} s"}
+            return late
+    if child.returncode == -signal.SIGXCPU:
+        return late
     if child.returncode != 0:
         words = (
             (err.strip().splitlines() or ["no words"])[-1] if child.returncode > 0 else f"signal {-child.returncode}"
@@ -39,15 +51,18 @@ def alone(trial: Callable[[Row], Row], cell: Row, *, threads: int = 1, limit: fl
 
 
 def measured(work: Callable[[], T]) -> tuple[T, Row]:
-    """What `work` gives, its seconds, and the process's largest memory before and after it, in MB."""
-    before, wall, cpu = _peak(), time.perf_counter(), time.process_time()
+    """What `work` gives, its seconds, and the memory of the process before it and the largest during it, in MB."""
+    CLEAR.write_text("5")  # the largest so far is forgotten: what led here may have taken more
+    before, wall, cpu = _memory("VmRSS"), time.perf_counter(), time.process_time()
     value = work()
     figures = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return value, figures | {"before_mb": before, "peak_mb": _peak()}
+    return value, figures | {"before_mb": before, "peak_mb": _memory("VmHWM")}
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+def _memory(name: str) -> float:
+    """As Linux counts it."""
+    lines = STATUS.read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(name))) / 1024.0
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dilutron
+from benchmarks import in_r
 from dilutron.estimators import EPClassifier
 
 OURS, REFERENCE = "EPClassifier", "L1-CV"
+IN_R = "R "  # begins the name of a package of R
 
 
 class SkglmCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -120,12 +122,16 @@ def installed(methods: dict[str, Method]) -> dict[str, Method]:
 
 
 def has(package: str) -> bool:
-    """True where a distribution is installed."""
+    """True where a distribution is installed, or a package of R."""
+    if package.startswith(IN_R):
+        return in_r.version(package.removeprefix(IN_R)) is not None
     return importlib.util.find_spec({"scikit-learn": "sklearn"}.get(package, package)) is not None
 
 
 def version(package: str) -> str:
     """Name and number of a distribution."""
+    if package.startswith(IN_R):
+        return f"{package} {in_r.version(package.removeprefix(IN_R))}"
     return f"{package} {importlib.metadata.version(package)}"
 
 

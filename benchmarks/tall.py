@@ -6,7 +6,6 @@ import importlib
 import os
 import tempfile
 import time
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -26,6 +25,7 @@ N, DENSITY, ETA, NOISE = 100, 0.25, 0.95, 0.5
 SIZES = (100_000, 1_000_000)
 LEARN = ((), ("eta",), ("rho", "eta"))
 PRIORS = {"weights": SpikeSlab(DENSITY), "labels": RobustProbit(ETA, 0.1), "intercept": Normal(0.1)}
+LIMIT = 900.0  # CPU seconds for a trial
 PART = 20_000  # rows that are drawn at a time
 READ = count()  # blocks that were read in this process
 
@@ -124,16 +124,25 @@ def _pair_of_passes(n_workers: int, design: Rows, sites: Sites) -> float:
 
 def main(instances: int, jobs: int) -> None:
     """One process after the other; few instances mean the small size only."""
-    sizes = SIZES if instances >= 100 else SIZES[:1]
-    run = partial(alone, limit=1800.0)
-    cells = [{"rows": rows, "columns": N, "learn": learn} for rows in sizes for learn in LEARN]
+    cells = [{"rows": rows, "columns": N, "learn": learn} for rows in _sizes(instances) for learn in LEARN]
     out = [
-        {"backend": backend.__name__, **run(backend, cell)} for cell in cells for backend in (out_of_core, in_memory)
+        {"backend": backend.__name__, **alone(backend, cell, limit=LIMIT)}
+        for cell in cells
+        for backend in (out_of_core, in_memory)
     ]
     for row in out:
         row["learn"] = " ".join(row["learn"]) or "nothing"
     table(out, tuple(out[0]))
     write("tall", out)
-    pairs = [run(workers, {"rows": rows, "columns": N, "repeats": 9}) for rows in sizes]
+
+
+def together(instances: int, jobs: int) -> None:
+    """Two workers against one: wall time, so for a machine that has nothing else to do."""
+    cells = [{"rows": rows, "columns": N, "repeats": 9} for rows in _sizes(instances)]
+    pairs = [alone(workers, cell, limit=LIMIT) for cell in cells]
     table(pairs, tuple(pairs[0]))
     write("tall_workers", pairs)
+
+
+def _sizes(instances: int) -> tuple[int, ...]:
+    return SIZES if instances >= 100 else SIZES[:1]

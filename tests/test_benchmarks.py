@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import doubtful, paper, runtime
+from benchmarks import alone, doubtful, in_r, paper, runtime
 from benchmarks.rows import printed
 from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve
 from dilutron.data import lesson
@@ -105,3 +105,33 @@ def test_slow_methods_run_on_few_instances(monkeypatch):
     ran = {k: {row["method"] for row in runtime.trial("mvn", 2.0, k)} for k in range(2)}
     assert ran[0] - ran[1] == {"r1bcs", "msp", "grvamp-paper"}
     assert "grvamp-paper" in {row["method"] for row in runtime.trial("iid", 2.0, 1)}
+
+
+@pytest.mark.skipif(not alone.CLEAR.exists(), reason="memory is counted as Linux does")
+def test_what_led_to_a_trial_is_no_part_of_its_memory():
+    large = np.ones(30_000_000)
+    del large
+    _, idle = alone.measured(lambda: None)
+    _, busy = alone.measured(lambda: np.ones(20_000_000).sum())
+    assert idle["peak_mb"] - idle["before_mb"] < 50.0
+    assert busy["peak_mb"] - busy["before_mb"] > 100.0
+
+
+@pytest.mark.skipif(in_r.version("glmnet") is None, reason="R has no glmnet")
+def test_glmnet_sees_the_same_table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    y = (X[:, 3] + 0.3 * rng.standard_normal(60) > 0.2).astype(int)
+    model = in_r.GlmnetCV().fit(X, y)
+    assert int(np.argmax(np.abs(model.coef_))) == 3
+    assert np.mean(model.predict(X) == y) > 0.8
+    assert model.figures_["cpu_seconds"] > 0.0
+
+
+def busy(cell):
+    while True:
+        pass
+
+
+def test_a_trial_ends_with_its_share_of_the_cpu():
+    assert alone.alone(busy, {"rows": 1}, limit=1.0)["ended"] == "not within 1 s of CPU"

@@ -88,6 +88,14 @@ def test_no_sizes_between_where_each_one_is_dear(monkeypatch):
     assert len(sure.path) <= path_densities(600.0, 60).size
 
 
+def test_the_densest_size_is_left_out_where_each_one_is_dearest(monkeypatch):
+    shapes = (60, 2000), (102, 12_600), (1000, 23_000), (1_000_000, 100)
+    assert [wishes.dearest(*shape) for shape in shapes] == [False, False, True, False]
+    monkeypatch.setattr(path, "dearest", lambda *shape: True)
+    fit = fitted(table(alpha=0.5), replace(WISH, beta=0.1))
+    np.testing.assert_allclose([row.size for row in fit.path], path_densities(15.0, 30)[1:] * 30)
+
+
 def test_few_rows_are_not_believed_to_tell_of_many_features():
     assert log_prior(20, 60, 2000) == 0.0  # a third of the rows
     assert log_prior(25, 600, 100) == 0.0  # or a quarter of the features, if that is less

@@ -20,7 +20,7 @@ from dilutron.ep import Block, log_evidence
 from dilutron.gaussian import Dual
 from dilutron.ladder import PROPER, Rung, settle
 from dilutron.learning import taught
-from dilutron.stepping import BRIEF, LONG, Pace, working_set
+from dilutron.stepping import BRIEF, LONG, Pace, init, working_set
 from tests.problems import pair_of_blocks, teacher_problem, twins
 
 
@@ -41,6 +41,12 @@ def wide_blocks(seed=0):
     design = problem.signed(intercept=True)
     weights, labels = SpikeSlab(0.01), RobustProbit(0.95, 0.5)
     return design, (Block(slice(0, 400), weights), Block(slice(400, 401), Normal(0.1)), Block(slice(401, 461), labels))
+
+
+@pytest.mark.parametrize("moves", [0, 8])
+def test_no_matrix_of_a_factorisation_outlives_the_visit(moves):
+    design, blocks = wide_blocks()
+    assert init(blocks, Dual(design), Pace(means=moves)).here.marginals.means_at is None
 
 
 @pytest.mark.parametrize("seed", [5, 9])

@@ -248,7 +248,8 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         # Of other labels an earlier fit would keep what it believes of them, such as their share of right ones.
         again = getattr(self, "warm_start", False) and np.array_equal(getattr(self, "_given", ()), y)
         before = getattr(self, "fits_", ()) if again else ()
-        tables, wish = self._tables(X[heard], codes, copies[heard]), self._wish()
+        rows = X if np.all(heard) else X[heard]  # which would be a copy
+        tables, wish = self._tables(rows, codes, copies[heard]), self._wish()
         starts = before if len(before) == len(tables) else (None,) * len(tables)
         self.fits_ = tuple(fitted(table, wish, start, self._tell) for table, start in zip(tables, starts, strict=True))
         self._name_results()

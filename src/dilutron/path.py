@@ -15,7 +15,7 @@ from dilutron.averages import Fit, Mask, Share, Tried, at_rest
 from dilutron.gaussian import Sites
 from dilutron.posterior import Posterior
 from dilutron.special import Vector
-from dilutron.wishes import TRIAL_TOL, Table, Wish, dear, density_of, known, solved_at
+from dilutron.wishes import TRIAL_TOL, Table, Wish, dear, dearest, density_of, known, solved_at
 
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
@@ -69,6 +69,7 @@ def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Cal
     value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "loo"]
     score = partial(_score, value, table.copies[heard])
     densities = path_densities(float(table.copies[heard].sum()), table.X.shape[1])
+    densities = densities[1:] if dearest(*table.X.shape) else densities
     path = _descent(densities, wish, solve_at, score, nearby)
     soft = path[_top(path)].posterior
     factor, proven = hardened(soft, wish, solve_at)

@@ -78,7 +78,8 @@ class Problem:
             center, scale = np.zeros(n_features), np.ones(n_features)
             if standardize:
                 center, scale = _moments(patterns, low == high, copies)
-                patterns = (patterns - center) / scale
+                patterns = patterns - center
+                patterns /= scale
         problem = cls(patterns, checked, named, center, scale)
         if strict:
             problem.refuse_empty_rows()

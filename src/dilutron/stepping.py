@@ -8,6 +8,7 @@ where EP rests: that is asked of a visit alone.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -122,15 +123,14 @@ def init(blocks: Blocks, gaussian: Gaussian, pace: Pace, start: Sites | None = N
 def _visited(sites: Sites, gaussian: Gaussian, blocks: Blocks, scale: Vector, pace: Pace) -> Visit:
     """One factorisation, and as many moves of the means alone as bring them well below the variances' mismatch."""
     here = visit(sites, gaussian.marginals(all_copies(sites, blocks)), blocks, scale)
-    if pace.means == 0 or here.marginals.means_at is None:
-        return here
-    of_means, of_variances = mismatches(here.tilted, here.marginals, scale).max(axis=1)
-    move = partial(_mean_step, blocks=blocks, scale=scale)
-    start, tol = Means(here, Memory(), of_means), ENOUGH * float(of_variances)
-    try:
-        return iterate(move, start, tol=tol, max_iter=pace.means).best.here
-    except NotPositive:  # a move too far: the visit before it stands
-        return here
+    if pace.means > 0 and here.marginals.means_at is not None:
+        of_means, of_variances = mismatches(here.tilted, here.marginals, scale).max(axis=1)
+        move = partial(_mean_step, blocks=blocks, scale=scale)
+        start, tol = Means(here, Memory(), of_means), ENOUGH * float(of_variances)
+        with suppress(NotPositive):  # a move too far: the visit before it stands
+            here = iterate(move, start, tol=tol, max_iter=pace.means).best.here
+    # What gives the means holds the matrices of the factorisation, of which none should outlive the next one.
+    return here._replace(marginals=here.marginals._replace(means_at=None))
 
 
 def _mean_step(state: Means, blocks: Blocks, scale: Vector) -> Means:
@@ -183,7 +183,7 @@ def _relaxed(state: EPState, gaussian: Gaussian, teach: Teach | None) -> EPState
     chosen = np.concatenate([which, labels])
     start, scale = Sites(*(values[chosen] for values in sites)), state.scale[chosen]
     try:
-        begin = visit(start, part.marginals(all_copies(start, some)), some, scale)
+        begin = _visited(start, part, some, scale, PART)
     except NotPositive:
         return state._replace(restless=0)
     off = np.delete(mismatches(here.tilted, here.marginals, state.scale), chosen, axis=1).max()

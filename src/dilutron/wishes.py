@@ -218,6 +218,11 @@ def dear(n_rows: int, n_features: int) -> bool:
     return n_rows < n_features and _allowed(n_rows, n_features) < MOST
 
 
+def dearest(n_rows: int, n_features: int) -> bool:
+    """True where it costs so much that the path leaves out its densest, several features a row: the next is as good."""
+    return n_rows < n_features and _allowed(n_rows, n_features) == FEWEST
+
+
 def _power(problem: Problem, copies: Vector, density: float | Vector, lam: float) -> float:
     """Variance of the fields before the data, the mean over all rows."""
     counted = copies / np.max(copies)
