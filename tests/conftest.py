@@ -28,6 +28,7 @@ def shared_runs():
 @pytest.fixture
 def in_process(monkeypatch, capsys, tmp_path):
     """The command line in this process, in a folder of its own: exit code, standard output, standard error."""
+    pytest.importorskip("typer")
     from dilutron import cli
 
     monkeypatch.chdir(tmp_path)
