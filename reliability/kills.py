@@ -161,7 +161,8 @@ def _killed_writer(kept: Kept, known: int, after: float) -> tuple[int, bool]:
         file.readline()
         time.sleep(after)
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        _, ending = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(ending), "the writer failed by itself: nothing was attacked"
         told = ["begun", *file.read().split()]
     return max([known, *(int(word) for word in told if word != "begun")]), told[-1] == "begun"
 

@@ -8,7 +8,19 @@ from scipy.special import softmax
 from dilutron import SpikeSlab, Status, ThetaMixture, path, solve, wishes
 from dilutron.averages import Fit, Share
 from dilutron.fitting import fitted
-from dilutron.path import CHOICES, FAINT, FAR, RATIO, TRUST, _ahead, _between, log_prior, path_densities
+from dilutron.path import (
+    CHOICES,
+    FAINT,
+    FAR,
+    RATIO,
+    TRUST,
+    _ahead,
+    _between,
+    log_prior,
+    path_densities,
+    sparser,
+    typical,
+)
 from dilutron.wishes import SIGNAL, Table, Wish, log_odds, relative_odds, solved_at, with_odds
 from tests.problems import teacher_problem
 
@@ -92,8 +104,17 @@ def test_the_densest_size_is_left_out_where_each_one_is_dearest(monkeypatch):
     shapes = (60, 2000), (102, 12_600), (1000, 23_000), (1_000_000, 100)
     assert [wishes.dearest(*shape) for shape in shapes] == [False, False, True, False]
     monkeypatch.setattr(path, "dearest", lambda *shape: True)
+    monkeypatch.setattr(path, "sparser", lambda *shape: path_densities(*shape)[1:])
     fit = fitted(table(alpha=0.5), replace(WISH, beta=0.1))
     np.testing.assert_allclose([row.size for row in fit.path], path_densities(15.0, 30)[1:] * 30)
+
+
+def test_the_densest_size_stays_where_the_next_is_no_longer_dense():
+    assert sparser(1000.0, 23_000).size == path_densities(1000.0, 23_000).size - 1
+    for n_rows, n_features in ((740, 760), (900, 1000), (1000, 1500), (1000, 4000), (1, 2), (1, 1_000_000)):
+        kept, all_sizes = sparser(float(n_rows), n_features), path_densities(float(n_rows), n_features)
+        assert kept[0] == all_sizes[0] or kept[0] * n_features >= 4.0 * typical(n_rows, n_features)
+    assert sparser(740.0, 780)[0] == 0.5, "half of all features, which so many rows can tell of"
 
 
 def test_few_rows_are_not_believed_to_tell_of_many_features():

@@ -87,6 +87,16 @@ def test_a_climb_is_a_step_along_the_slope(counts, believed):
     assert new.lam == prior.lam
 
 
+def test_a_belief_at_its_end_is_no_matter_for_what_is_learned():
+    """Where one wrong label was counted before, all labels being right is out of the question; beta may be learned."""
+    prior, cavity = RobustProbit(1.0, 2.0, counts=(19.0, 1.0)), Gaussians(CAVITY.mean[:3], CAVITY.var[:3])
+    assert prior.belief_slopes() == {"eta": -np.inf}
+    assert RobustProbit(1.0, 2.0, counts=(19.0, 0.0)).belief_slopes() == {"eta": 19.0}
+    new = climb(prior, cavity, frozenset({"beta"}), rate=1e-3)
+    assert new.beta == pytest.approx(2.0 + 1e-3 * prior.slopes(cavity)["beta"])
+    assert new.eta == 1.0
+
+
 def test_at_another_density_the_odds_keep_their_ratios():
     new = at_density(SpikeSlab(OWN), 0.05).rho
     odds = new / (1.0 - new) / (OWN / (1.0 - OWN))

@@ -1,4 +1,5 @@
 import dataclasses
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -115,3 +116,12 @@ def test_the_prior_of_some_weights_keeps_their_own_values():
     assert own.lam == 2.0
     shared = SpikeSlab(0.1)
     assert shared.some(which) is shared
+
+
+def test_numbers_of_any_kind_are_kept_as_floats():
+    """Later sums know floats only; what is beyond them is refused where it is given."""
+    prior = RobustProbit(Fraction(9, 10), np.float32(2.0), counts=(Fraction(1, 2), 1))
+    assert [type(value) for value in (prior.eta, prior.beta, *prior.counts)] == [float] * 4
+    assert prior.eta == 0.9
+    with pytest.raises(ValueError, match="rho must be a density"):
+        SpikeSlab(10**400)

@@ -31,8 +31,8 @@ WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shor
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
 HEED = 0.03  # root mean square of a visit's mismatches below which it teaches what is learned along the way
 M_STEPS, SURE = 30, 0.01  # of these at the same cavities at most, and change that ends them: learning along the way
-# Rungs (direct, late, annealed) for the points that matter, and factorisations: so many that each rung can lose its
-# patience and the last still come to rest. Less, and which rounding a machine has decides whether a parameter is held.
+# Rungs (direct, late, annealed) for the points that matter, and factorisations, so many that the last rung is seldom
+# cut short: with half of them rounding decided whether a parameter was held.
 THOROUGH, PATIENT = 3, 1000
 
 Rest = Callable[..., Settled]

@@ -58,18 +58,18 @@ def names(**values: object) -> None:
             raise ValueError(f"{name} must be a tuple of names, for example ({value!r},), got {value!r}")
 
 
-def counted(**values: object) -> None:
+def pair(name: str, value: object) -> tuple[float, float]:
     """Two counts, such as of right and of wrong labels, which need not be whole."""
-    for name, value in values.items():
-        if not (isinstance(value, tuple) and len(value) == 2 and all(0.0 <= number(one) < np.inf for one in value)):
-            raise ValueError(f"{name} must be a tuple of two finite numbers >= 0, got {value!r}")
+    if not (isinstance(value, tuple) and len(value) == 2 and all(0.0 <= number(one) < np.inf for one in value)):
+        raise ValueError(f"{name} must be a tuple of two finite numbers >= 0, got {value!r}")
+    return number(value[0]), number(value[1])
 
 
 def numbers(name: str, value: object, low: float, high: float, remedy: str) -> float | Vector:
     """The value as a float, or as a vector that nothing else can change; ValueError where it is out of range."""
     try:
         values = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} must be {remedy}, got {value!r}") from error
     if values.ndim > 1 or values.size == 0:
         raise ValueError(f"{name} must be one number or a vector of one per feature, got shape {values.shape}")

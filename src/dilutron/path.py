@@ -68,8 +68,8 @@ def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Cal
     """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
     value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "loo"]
     score = partial(_score, value, table.copies[heard])
-    densities = path_densities(float(table.copies[heard].sum()), table.X.shape[1])
-    densities = densities[1:] if dearest(*table.X.shape) else densities
+    n_rows, n_features = float(table.copies[heard].sum()), table.X.shape[1]
+    densities = (sparser if dearest(*table.X.shape) else path_densities)(n_rows, n_features)
     path = _descent(densities, wish, solve_at, score, nearby)
     soft = path[_top(path)].posterior
     factor, proven = hardened(soft, wish, solve_at)
@@ -246,6 +246,16 @@ def path_densities(n_rows: float, n_features: int) -> Vector:
     middle, reach = typical(n_rows, n_features), float(np.exp(FAR * SPREAD))
     most, fewest = min(0.5 * n_features, reach * middle), max(middle / reach, 1.0)
     return most / n_features * RATIO ** -np.arange(0.0, np.log(max(most / fewest, 1.0)) / np.log(RATIO) + 1e-9)
+
+
+def sparser(n_rows: float, n_features: int) -> Vector:
+    """The same without the densest, if the next is above the typical size by a standard deviation of that belief.
+
+    On tables hardly wider than tall the densest is near the typical size, and may be the only one at rest.
+    """
+    densities = path_densities(n_rows, n_features)
+    second = densities[1:2] * n_features
+    return densities[1:] if np.any(second >= np.exp(SPREAD) * typical(n_rows, n_features)) else densities
 
 
 def _held_out(table: Table, wish: Wish, densities: Vector, factor: float) -> Vector:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_ndtr, xlog1py, xlogy
 
-from dilutron.options import counted, number, numbers
+from dilutron.options import number, numbers, pair
 from dilutron.special import Vector, decay, hazard, truncated
 
 TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
@@ -124,7 +124,7 @@ class SpikeSlab(Prior):
         lam = numbers("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
         object.__setattr__(self, "rho", rho)
         object.__setattr__(self, "lam", lam)
-        counted(counts=self.counts)
+        object.__setattr__(self, "counts", pair("counts", self.counts))
 
     def log_belief(self) -> float:
         """A Beta law of the mean density."""
@@ -225,8 +225,10 @@ class RobustProbit(Prior):
             raise ValueError(f"eta must be one number from 0.5 to 1 (the fraction of right labels), got {self.eta!r}")
         if not number(self.beta) > 0.0:
             raise ValueError(f"beta must be one positive number (inf for zero temperature), got {self.beta!r}")
+        object.__setattr__(self, "eta", number(self.eta))
+        object.__setattr__(self, "beta", number(self.beta))
         object.__setattr__(self, "copies", numbers("copies", self.copies, 0.0, np.inf, "a positive, finite count"))
-        counted(counts=self.counts)
+        object.__setattr__(self, "counts", pair("counts", self.counts))
 
     @property
     def multiplicity(self) -> float | Vector:
@@ -393,5 +395,7 @@ def _log_beta(counts: tuple[float, float], share: float) -> float:
 
 
 def _beta_slope(counts: tuple[float, float], share: float) -> float:
-    """Its derivative; nothing was counted on a side that is empty."""
-    return sum(count / side for count, side in ((counts[0], share), (-counts[1], 1.0 - share)) if count)
+    """Its derivative, infinite at an end that was counted against."""
+    with np.errstate(divide="ignore"):
+        sides = ((counts[0], share), (-counts[1], 1.0 - share))
+        return float(sum(np.divide(count, side) for count, side in sides if count))

@@ -219,7 +219,7 @@ def dear(n_rows: int, n_features: int) -> bool:
 
 
 def dearest(n_rows: int, n_features: int) -> bool:
-    """True where it costs so much that the path leaves out its densest, several features a row: the next is as good."""
+    """True where it costs so much that the path leaves out its densest if it can do without."""
     return n_rows < n_features and _allowed(n_rows, n_features) == FEWEST
 
 
