@@ -34,12 +34,13 @@ def alone(trial: Callable[[Row], Row], cell: Row, *, threads: int = 1, limit: fl
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     bound = partial(resource.setrlimit, resource.RLIMIT_CPU, (int(limit), int(limit) + 10))
     late = {**cell, "threads": threads, "ended": f"not within {limit:.0f} s of CPU"}
+    stuck = {**cell, "threads": threads, "ended": f"not within {WAIT * limit:.0f} s"}
     with subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=bound, **pipes) as child:
         try:
             out, err = child.communicate(timeout=WAIT * limit)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)  # with its own workers
-            return late
+            return stuck
     if child.returncode == -signal.SIGXCPU:
         return late
     if child.returncode != 0:

@@ -52,7 +52,8 @@ class GlmnetCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             command = ["Rscript", "-e", SCRIPT.format(folder=folder.as_posix())]
             answer = subprocess.run(command, capture_output=True, text=True, check=False)
             if answer.returncode != 0:
-                raise RuntimeError(f"R says {answer.stderr.strip()[-200:]}")
+                ending = f"was ended by signal {-answer.returncode}" if answer.returncode < 0 else "says "
+                raise RuntimeError(f"R {ending}{answer.stderr.strip()[-200:]}")
             values = np.fromfile(folder / "answer.bin")
         self.figures_ = dict(zip(FIGURES, values.tolist(), strict=False))
         self.intercept_, self.coef_, self.classes_ = values[4], values[5:], np.unique(y)
