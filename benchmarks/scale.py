@@ -165,12 +165,12 @@ def draw(rows: list[Row]) -> None:
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     whole = [row for row in rows if row["ended"] == "whole" and row["threads"] == 1]
-    for (name,), group in by_cell(whole, ("method",)).items():
+    groups = by_cell(whole, ("method",)).items()
+    for marker, ((name,), group) in zip("os^DvPX*<>", groups, strict=False):  # told apart without colours too
         points = sorted((*_cost(row), row["auc"]) for row in group)
         size, cpu, auc = zip(*points, strict=True)
-        style = {"marker": "o" if name == OURS else "s", "linewidth": 2.0 if name == OURS else 1.0}
-        axes[0].plot(size, cpu, label=name, **style)
-        axes[1].plot(cpu, auc, linestyle="none", marker=style["marker"])
+        axes[0].plot(size, cpu, label=name, marker=marker, linewidth=2.0 if name == OURS else 1.0)
+        axes[1].plot(cpu, auc, linestyle="none", marker=marker)
     axes[0].set(xscale="log", yscale="log", xlabel="min(M, N)² max(M, N)", title="CPU seconds, one thread")
     axes[1].set(xscale="log", xlabel="CPU seconds", title="AUC of new rows")
     for axis in axes:

@@ -14,6 +14,7 @@ def main() -> None:
     campaigns = parser.add_subparsers(dest="campaign", required=True, metavar="NAME")
     hard = campaigns.add_parser("zoo", help="fits of nasty but legal problems")
     hard.add_argument("--instances", type=int, default=zoo.INSTANCES, help="problems of each kind")
+    hard.add_argument("--fresh", action="store_true", help="others than those that the solvers were tried on")
     spoilt = campaigns.add_parser("fuzz", help="spoilt inputs for everything that parses")
     spoilt.add_argument("--inputs", type=int, default=100_000, help="in all")
     spoilt.add_argument("--only", action="append", choices=list(PARSERS), help="this parser; may be repeated")
@@ -25,7 +26,7 @@ def main() -> None:
     campaigns.add_parser("tables", help="the figures on file, into SECURITY.md")
     arguments = parser.parse_args()
     if arguments.campaign == "zoo":
-        zoo.main(arguments.jobs, arguments.instances)
+        zoo.main(arguments.jobs, arguments.instances, fresh=arguments.fresh)
     elif arguments.campaign == "fuzz":
         fuzz.main(arguments.inputs, arguments.only)
     elif arguments.campaign == "kills":

@@ -8,7 +8,7 @@ from pathlib import Path
 from reliability.rows import RESULTS
 
 PAGE = Path(__file__).resolve().parents[1] / "SECURITY.md"
-TABLES = {"FUZZ": "fuzz", "KILLS": "kills", "SWEEPS": "sweeps", "ZOO": "zoo_summary"}
+TABLES = {"FUZZ": "fuzz", "KILLS": "kills", "SWEEPS": "sweeps", "ZOO": "zoo_summary", "FRESH": "zoo_fresh_summary"}
 
 
 def markdown(name: str) -> str:

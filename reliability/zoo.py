@@ -217,16 +217,20 @@ def trial(cell: Row, instance: int) -> Row:
     }
 
 
-def main(jobs: int, instances: int = INSTANCES) -> list[Row]:
-    """All cages by both solvers; every problem to one file, a summary to another."""
+def main(jobs: int, instances: int = INSTANCES, *, fresh: bool = False) -> list[Row]:
+    """All cages by both solvers; every problem to one file, a summary to another.
+
+    The ladder and the learner were tried on the first INSTANCES of each cage; those that follow are `fresh`.
+    """
+    name = "zoo_fresh" if fresh else "zoo"
     cells = [{"solver": solver, **cage.cell} for solver in SOLVERS for cage in CAGES.values()]
-    rows = run(trial, cells, instances, jobs)
+    rows = run(trial, cells, instances, jobs, first=INSTANCES if fresh else 0)
     for row in rows:
         row["beatable"] = row["ridge_auc"] > PLAIN
         row["beats_chance"] = row["auc"] > 0.5
-    write("zoo", rows)
+    write(name, rows)
     summary = [summarised(solver, found) for (solver,), found in by_cell(rows, ("solver",)).items()]
-    write("zoo_summary", summary)
+    write(f"{name}_summary", summary)
     table(summary, tuple(summary[0]))
     return rows
 

@@ -98,11 +98,10 @@ def test_the_campaigns_on_file_found_nothing():
     assert int(total["crashes"]) == 0
     assert {row[name] for row in read("kills") for name in ("lost", "torn")} == {"0"}
     assert {row[name] for row in read("sweeps") for name in ("lost", "duplicated", "torn", "different")} == {"0"}
-    estimator = read("zoo_summary")[0]
-    assert int(estimator["at_rest"]) >= 0.99 * int(estimator["problems"]) > 200
-    assert {row[name] for row in read("zoo_summary") for name in ("not_finite", "silent", "restless_below_chance")} == {
-        "0"
-    }
+    for name in ("zoo_summary", "zoo_fresh_summary"):
+        for row in read(name):
+            assert int(row["converged"]) >= 0.99 * int(row["problems"]) > 200
+            assert {row[fault] for fault in ("collapsed", "not_finite", "silent", "restless_below_chance")} == {"0"}
 
 
 def test_the_page_says_what_is_on_file():
