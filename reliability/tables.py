@@ -23,8 +23,11 @@ def page(text: str) -> str:
     """The page with every table as it is on file now."""
     for mark, name in TABLES.items():
         begin, end = f"<!-- {mark} -->\n", f"\n<!-- end of {mark} -->"
-        before, _, rest = text.partition(begin)
-        text = f"{before}{begin}{markdown(name)}{end}{rest.partition(end)[2]}"
+        before, begun, rest = text.partition(begin)
+        _, ended, after = rest.partition(end)
+        if not (begun and ended):  # what follows would be lost
+            raise ValueError(f"the page has no table between '<!-- {mark} -->' and '<!-- end of {mark} -->'")
+        text = f"{before}{begin}{markdown(name)}{end}{after}"
     return text
 
 

@@ -107,3 +107,9 @@ def test_the_campaigns_on_file_found_nothing():
 def test_the_page_says_what_is_on_file():
     text = tables.PAGE.read_text(encoding="utf-8")
     assert tables.page(text) == text
+
+
+def test_a_page_without_a_place_for_a_table_loses_nothing():
+    whole = tables.PAGE.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="no table between '<!-- ZOO -->'"):
+        tables.page(whole.replace("<!-- end of ZOO -->", ""))
