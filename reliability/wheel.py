@@ -68,3 +68,7 @@ def _check_source(source: Path) -> None:
     absent = sorted(set(needed) - there)
     if absent:
         raise AssertionError(f"{source.name} lacks {len(absent)} files: {absent[:5]}")
+
+
+if __name__ == "__main__":  # needs nothing installed, unlike the other campaigns
+    main()
