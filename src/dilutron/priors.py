@@ -397,5 +397,4 @@ def _log_beta(counts: tuple[float, float], share: float) -> float:
 def _beta_slope(counts: tuple[float, float], share: float) -> float:
     """Its derivative, infinite at an end that was counted against."""
     with np.errstate(divide="ignore"):
-        sides = ((counts[0], share), (-counts[1], 1.0 - share))
-        return float(sum(np.divide(count, side) for count, side in sides if count))
+        return float(sum(np.divide(n, side) for n, side in ((counts[0], share), (-counts[1], 1.0 - share)) if n))
