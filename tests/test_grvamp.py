@@ -154,9 +154,9 @@ class Counting(SpikeSlab):
 
     asked: ClassVar[list[int]] = []
 
-    def moments(self, cavity):
+    def tilted(self, cavity):
         self.asked.append(1)
-        return super().moments(cavity)
+        return super().tilted(cavity)
 
 
 @pytest.mark.parametrize(("inner_iter", "rounds"), [(1, 2), (2, 2), (6, 8), (7, 8), (40, 40)])
@@ -204,7 +204,7 @@ def test_probabilities_are_those_of_the_last_cavities(eta):
     posterior = solve(problem, ThetaMixture(eta), callback=states.append)
     assert posterior.status is Status.CONVERGED
     end = states[-1]
-    assert np.ptp(end.inner.cavity.var) == np.ptp(end.cavity.var) == 0.0
+    assert end.inner.cavity.var.size == end.cavity.var.size == 1
     np.testing.assert_array_equal(posterior.inclusion, posterior.weights.inclusion(end.inner.cavity))
     np.testing.assert_array_equal(posterior.flip, posterior.labels.flip(end.cavity))
     for values in (posterior.inclusion, posterior.flip, posterior.probability(truth.X)):

@@ -63,6 +63,10 @@ class Prior:
         """Log normaliser, mean and variance of cavity times prior."""
         raise NotImplementedError
 
+    def tilted(self, cavity: Gaussians) -> Gaussians:
+        """Mean and variance alone."""
+        return Gaussians(*self.moments(cavity)[1:])
+
     def flat_precision(self) -> float | Vector:
         """Precision of the site that EP starts from."""
         raise NotImplementedError
@@ -120,10 +124,8 @@ class SpikeSlab(Prior):
     parameters: ClassVar[dict[str, tuple[float, float]]] = {"rho": (0.0, 1.0), "lam": (0.0, np.inf)}
 
     def __post_init__(self) -> None:
-        rho = numbers("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1")
-        lam = numbers("lam", self.lam, 0.0, np.inf, "a positive, finite precision")
-        object.__setattr__(self, "rho", rho)
-        object.__setattr__(self, "lam", lam)
+        object.__setattr__(self, "rho", numbers("rho", self.rho, 0.0, 1.0, "a density strictly between 0 and 1"))
+        object.__setattr__(self, "lam", numbers("lam", self.lam, 0.0, np.inf, "a positive, finite precision"))
         object.__setattr__(self, "counts", pair("counts", self.counts))
 
     def log_belief(self) -> float:
@@ -140,15 +142,15 @@ class SpikeSlab(Prior):
 
     def moments(self, cavity: Gaussians) -> Tilted:
         """Eqs. (39) to (41), in log space so that no exponential overflows."""
-        log_odds, slab = self._log_odds(cavity), self._slab(cavity)
-        present, absent = expit(log_odds), expit(-log_odds)
         log_spike = np.log1p(-self.rho) + _log_normal(cavity.mean, cavity.var)
         log_slab = np.log(self.rho) + _log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.lam))
-        return Tilted(
-            log_z=np.logaddexp(log_spike, log_slab),  # Eq. (39)
-            mean=present * slab.mean,  # Eq. (40)
-            var=present * slab.var + present * absent * slab.mean**2,  # Eq. (41), less the squared mean
-        )
+        return Tilted(np.logaddexp(log_spike, log_slab), *self.tilted(cavity))  # Eq. (39)
+
+    def tilted(self, cavity: Gaussians) -> Gaussians:
+        """Eqs. (40) and (41), the second less the squared mean: all that a round of VAMP asks for."""
+        log_odds, slab = self._log_odds(cavity), self._slab(cavity)
+        present, absent = expit(log_odds), expit(-log_odds)
+        return Gaussians(present * slab.mean, present * slab.var + present * absent * slab.mean**2)
 
     def flat_precision(self) -> float | Vector:
         """The prior's own variance is rho/lam; tight unit sites would fall into the trap w = 0."""
@@ -357,8 +359,8 @@ class Normal(Prior):
     precision: float | Vector = 0.1
 
     def __post_init__(self) -> None:
-        precision = numbers("precision", self.precision, 0.0, np.inf, "a positive, finite precision")
-        object.__setattr__(self, "precision", precision)
+        wanted = "a positive, finite precision"
+        object.__setattr__(self, "precision", numbers("precision", self.precision, 0.0, np.inf, wanted))
 
     def moments(self, cavity: Gaussians) -> Tilted:
         """A Gaussian times a Gaussian."""

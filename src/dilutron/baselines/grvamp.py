@@ -92,19 +92,19 @@ class Site(NamedTuple):
 
 
 class Design(NamedTuple):
-    """The signed patterns and, factored once, their singular values and right singular vectors."""
+    """The signed patterns and, factored once, their squared singular values and right singular vectors."""
 
     rows: Vector
-    values: Vector
+    squares: Vector
     right: Vector
 
     def weights(self, prior: Site, seen: Site) -> tuple[Vector, np.float64]:
         """Mean and average variance of the weights, given a message from each side."""
         shift = prior.shift + seen.shift
         inside = self.right.T @ shift
-        spread = 1.0 / (seen.precision * self.values**2 + prior.precision)
+        spread = 1.0 / (seen.precision * self.squares + prior.precision)
         mean, total = self.right @ (spread * inside), spread.sum()
-        n_unseen = shift.size - self.values.size
+        n_unseen = shift.size - self.squares.size
         if n_unseen:  # directions in which no pattern points
             mean += (shift - self.right @ inside) / prior.precision
             total += n_unseen / prior.precision
@@ -112,7 +112,7 @@ class Design(NamedTuple):
 
     def fields(self, mean: Vector, prior: Site, fields: Site) -> tuple[Vector, np.float64]:
         """Mean and average variance of the fields, given those means of the weights."""
-        spread = self.values**2 / (fields.precision * self.values**2 + prior.precision)
+        spread = self.squares / (fields.precision * self.squares + prior.precision)
         return self.rows @ mean, np.float64(np.sum(spread) / len(self.rows))
 
 
@@ -134,7 +134,7 @@ class Inner(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The inner module when it left, and the cavity of the fields."""
+    """The inner module when it left, and the cavity of the fields. A cavity has one variance for all its entries."""
 
     blocks: Blocks
     inner: Inner
@@ -148,17 +148,17 @@ def design_of(problem: Problem) -> Design:
     """One SVD: the only cubic cost."""
     rows = problem.signed()
     _, values, right = svd(rows, full_matrices=False, check_finite=False)
-    return Design(rows, values, np.ascontiguousarray(right.T))
+    return Design(rows, values**2, np.ascontiguousarray(right.T))
 
 
 def init(design: Design, blocks: Blocks) -> Outer:
     """Weights at their prior, labels unheard."""
     n_patterns, n_features = design.rows.shape
     var = float(np.mean(_scale(blocks) ** 2))
-    unheard = Gaussians(np.zeros(n_features), np.full(n_features, 1e6 * var))
+    unheard = Gaussians(np.zeros(n_features), np.asarray(1e6 * var))
     prior = Gaussians(np.zeros(n_features), np.full(n_features, var))
     inner = Inner(unheard, prior, Site(1.0 / var, np.zeros(n_features)), np.zeros(n_features), var)
-    return Outer(blocks, inner, Gaussians(np.zeros(n_patterns), np.full(n_patterns, _field_var(design, var))))
+    return Outer(blocks, inner, Gaussians(np.zeros(n_patterns), np.asarray(_field_var(design, var))))
 
 
 def step(state: Outer, design: Design, options: GrVAMPOptions, learned: frozenset[str]) -> Outer:
@@ -169,7 +169,7 @@ def step(state: Outer, design: Design, options: GrVAMPOptions, learned: frozense
 
 def _stepped(state: Outer, design: Design, options: GrVAMPOptions, learned: frozenset[str]) -> Outer:
     (weights, labels), scale = (block.prior for block in state.blocks), _scale(state.blocks)
-    tilted = _tilted(labels, state.cavity)
+    tilted = labels.tilted(_each(state.cavity))
     heard = message(tilted, state.cavity)
     if not (heard.precision >= 0.0 and np.all(np.isfinite(heard.shift))):
         return state._replace(error=np.inf, failed=True)
@@ -209,7 +209,7 @@ def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: floa
     """The prior, then the fields."""
     if inner.failed:
         return inner
-    tilted = _tilted(prior, inner.cavity)
+    tilted = prior.tilted(inner.cavity)
     fresh = message(tilted, inner.cavity)
     site = Site(
         damping * inner.site.precision + (1.0 - damping) * fresh.precision,
@@ -227,9 +227,9 @@ def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: floa
 def point(state: Outer) -> Point:
     """All that an outer iteration takes from a state, in units of each one's uncertainty."""
     (mean, var), fields, site = state.inner.cavity, state.cavity, state.inner.site
-    sizes = np.log([var[0], site.precision, fields.var[0]])  # every message has one precision for all
-    units = np.full(site.shift.size, np.sqrt(state.inner.var))
-    scale = np.concatenate([1.0 / np.sqrt(var), units, 1.0 / np.sqrt(fields.var), np.ones(sizes.size)])
+    sizes = np.log([float(var), site.precision, float(fields.var)])  # every message has one precision for all
+    units = [1.0 / float(var) ** 0.5, state.inner.var**0.5, 1.0 / float(fields.var) ** 0.5, 1.0]
+    scale = np.repeat(units, [mean.size, site.shift.size, fields.mean.size, sizes.size])
     return Point(np.concatenate([mean, site.shift, fields.mean, sizes]), scale)
 
 
@@ -238,30 +238,31 @@ def moved(state: Outer, values: Vector) -> Outer:
     n_features, n_patterns = state.inner.site.shift.size, state.cavity.mean.size
     mean, shift, fields, sizes = np.split(values, np.cumsum([n_features, n_features, n_patterns]))
     var, precision, field_var = np.exp(sizes)
-    cavity = Gaussians(mean, np.full(n_features, var))
+    cavity = Gaussians(mean, np.asarray(var))
     inner = state.inner._replace(cavity=cavity, site=Site(float(precision), shift))
-    return state._replace(inner=inner, cavity=Gaussians(fields, np.full(n_patterns, field_var)))
+    return state._replace(inner=inner, cavity=Gaussians(fields, np.asarray(field_var)))
 
 
 def message(tilted: Gaussians, cavity: Gaussians) -> Site:
     """What a factor adds to its cavity when variances are matched on average, not one by one."""
-    var, told = tilted.var.sum() / tilted.var.size, cavity.var.sum() / cavity.var.size  # a third of the time of np.mean
+    var, told = float(tilted.var.sum()) / tilted.var.size, float(cavity.var)  # a third of the time of np.mean
     precision = 1.0 / var - 1.0 / told
-    silent = np.abs(precision) < MARGIN / told  # rounding around nothing
-    return Site(0.0 if silent else float(precision), tilted.mean / var - cavity.mean / told)
-
-
-def _tilted(prior: Prior, cavity: Gaussians) -> Gaussians:
-    return Gaussians(*prior.moments(cavity)[1:])
+    silent = abs(precision) < MARGIN / told  # rounding around nothing
+    return Site(0.0 if silent else precision, tilted.mean / var - cavity.mean / told)
 
 
 def _cavity(mean: Vector, var: np.float64, site: Site) -> Gaussians | None:
     """The others' opinion; None where it makes no sense."""
     precision, margin = 1.0 / var - site.precision, MARGIN / var
-    precision = margin if np.abs(precision) < margin else precision  # no opinion
-    if not (0.0 < precision < np.inf and np.all(np.isfinite(mean))):
+    precision = margin if abs(precision) < margin else precision  # no opinion
+    if not (0.0 < precision < np.inf and np.isfinite(mean.sum())):
         return None
-    return Gaussians((mean / var - site.shift) / precision, np.full(mean.size, 1.0 / precision))
+    return Gaussians((mean / var - site.shift) / precision, np.asarray(1.0 / precision))
+
+
+def _each(cavity: Gaussians) -> Gaussians:
+    """The one variance, written out for all entries."""
+    return Gaussians(cavity.mean, np.full(cavity.mean.size, cavity.var))
 
 
 def _off(tilted: Gaussians, mean: Vector, var: float, scale: float | Vector) -> float:
@@ -276,11 +277,11 @@ def _scale(blocks: Blocks) -> Vector:
 
 
 def _field_var(design: Design, var: float) -> float:
-    return float(np.sum(design.values**2) * var / len(design.rows))
+    return float(np.sum(design.squares) * var / len(design.rows))
 
 
 def _joined(weights: Gaussians, fields: Gaussians) -> Gaussians:
-    return Gaussians(*(np.concatenate(parts) for parts in zip(weights, fields, strict=True)))
+    return Gaussians(*(np.concatenate(parts) for parts in zip(_each(weights), _each(fields), strict=True)))
 
 
 def solve(
@@ -330,7 +331,7 @@ def solve(
         mean=end.inner.tilted.mean,
         std=np.sqrt(var),
         inclusion=end.blocks[0].prior.inclusion(end.inner.cavity),
-        flip=end.blocks[1].prior.flip(end.cavity),
+        flip=end.blocks[1].prior.flip(_each(end.cavity)),
         weights=end.blocks[0].prior,
         labels=end.blocks[1].prior,
         log_evidence=None,
