@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -354,25 +355,40 @@ def test_odds():
     assert log_odds(np.array([0.5]))[0] == 0.0
 
 
-def test_one_lost_size_does_not_end_the_path_but_two_in_a_row_or_a_poor_one_at_rest_do(monkeypatch):
-    densities = np.array([0.4, 0.2, 0.1, 0.05])
+def descended(monkeypatch, *totals, closer=False):
+    """The sizes of a path as they were asked for, and those of its answer: of each its total, or None if it is lost."""
+    left, asked = iter(totals), []
 
-    def ends(*points):
-        """Totals of the sizes, None where there was no rest."""
-        left = iter(points)
+    def point(density, posterior, score, wish):
+        asked.append(round(density, 4))
+        total = next(left)
+        return path.Point(density, posterior, -60.0 if total is None else total, 0.0, total is not None, 1.0)
 
-        def point(density, posterior, score, wish):
-            total = next(left)
-            return path.Point(density, posterior, -60.0 if total is None else total, 0.0, total is not None, 1.0)
+    monkeypatch.setattr(path, "_point", point)
+    answer = SimpleNamespace(sites=None)
+    found = path._descent(np.array([0.4, 0.2, 0.1, 0.05]), WISH, lambda *a: answer, None, closer=closer)
+    return asked, [(round(one.density, 4), one.good) for one in found]
 
-        monkeypatch.setattr(path, "_point", point)
-        answer = SimpleNamespace(sites=None)
-        return len(path._descent(densities, WISH, lambda *a: answer, None))
 
-    assert ends(-10.0, None, -8.0, -9.0) == 4
-    assert ends(-10.0, None, None, -9.0) == 3
-    assert ends(-10.0, -15.0, -8.0, -9.0) == 2
-    assert ends(None, -10.0, None, -9.0) == 4
+def test_the_path_ends_at_a_poor_size_or_at_the_second_that_is_lost(monkeypatch):
+    ends = partial(descended, monkeypatch)
+    assert ends(-10.0, None, -8.0, -9.0)[0] == [0.4, 0.2, 0.1, 0.05]
+    assert ends(-10.0, None, -8.0, None)[0] == [0.4, 0.2, 0.1, 0.05]
+    assert ends(-10.0, None, None)[0] == [0.4, 0.2, 0.1]
+    assert ends(None, None)[0] == [0.4, 0.2]
+    assert ends(-10.0, -15.0)[0] == [0.4, 0.2]
+    assert ends(None, -10.0, None, -9.0)[0] == [0.4, 0.2, 0.1, 0.05]
+
+
+def test_a_lost_size_is_tried_again_from_half_as_far_away(monkeypatch):
+    closer = partial(descended, monkeypatch, closer=True)
+    asked, found = closer(-10.0, -9.0, None, -9.0, -8.0, -8.0, None)
+    assert asked == [0.4, 0.2, 0.1, 0.1414, 0.1, 0.0707, 0.05]
+    assert found == [(0.4, True), (0.2, True), (0.1414, True), (0.1, True), (0.0707, True), (0.05, False)]
+    asked, found = closer(-10.0, None, None)
+    assert asked == [0.4, 0.2, 0.2828]
+    assert found == [(0.4, True), (0.2828, False), (0.2, False)]
+    assert closer(None, -10.0, -9.0, -9.0)[0] == [0.4, 0.2, 0.1, 0.05]
 
 
 def test_large_tables_get_fewer_iterations_a_size():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ WORTH = 2.0  # nats of evidence that each step must bring
 STRONG = 3.0  # nats that all of them must: soft labels are safe, hard ones must be proven
 LEAP = 100.0  # most that a start's precision is changed from that of the last size
 DROP = 4.0  # nats of the total below the best at which the path ends
-LOST = 2  # sizes in a row without convergence after which it ends
+LOST = 2  # sizes without convergence after which it ends: at its dense end, and again once EP has been at rest
 FAINT = 0.02  # shares below this are left out of an average
 
 CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
@@ -70,12 +71,13 @@ def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Cal
     score = partial(_score, value, table.copies[heard])
     n_rows, n_features = float(table.copies[heard].sum()), table.X.shape[1]
     densities = (sparser if dearest(*table.X.shape) else path_densities)(n_rows, n_features)
-    path = _descent(densities, wish, solve_at, score, nearby)
+    descent = partial(_descent, densities, wish, score=score, nearby=nearby, closer=n_rows < n_features)
+    path = descent(solve_at)
     soft = path[_top(path)].posterior
     factor, proven = hardened(soft, wish, solve_at)
     if factor > 1.0:
         harder = partial(solve_at, harder=factor)
-        hard = _descent(densities, wish, harder, score, nearby, proven)
+        hard = descent(harder, warm=proven)
         if known(hard[_top(hard)].posterior.log_evidence) > known(soft.log_evidence):
             path, solve_at = hard, harder
         else:
@@ -140,27 +142,41 @@ def _descent(
     score: Callable[[Posterior], float],
     nearby: Callable[..., Posterior | None] = lambda density: None,
     warm: Posterior | None = None,
+    *,
+    closer: bool = False,
 ) -> Path:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins where the last two lead.
 
-    The path ends with the densities, where the total has dropped well below its best, or after LOST sizes in a row
-    without convergence: it is then sparser than the data allow.
+    The path ends with the densities, where the total has dropped well below its best, or after LOST sizes without
+    convergence: it is then sparser than the data allow. Where it comes `closer`, one that is lost is tried once more
+    from a size half as far away, where EP may rest, and all that follow at such steps: with few rows that is worth it.
     """
-    path: Path = []
-    best, lost = -np.inf, 0
+    found: dict[float, Point] = {}
+    best, lost, last = -np.inf, 0, 0.0
     begun: list[Posterior] = []  # the last two of this path; `warm` may be from another, at any size
-    for density in densities:
+    left = [float(density) for density in densities]
+    while left:
+        density = left.pop(0)
         rho = density_of(density, wish.odds)
         posterior = solve_at(rho, nearby(rho), _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
-        path.append(_point(float(density), posterior, score, wish))
-        good = path[-1].good
-        lost = 0 if good else lost + 1
-        best = max(best, path[-1].total) if good else best
-        if lost == LOST or (good and path[-1].total < best - DROP):
+        point = found[density] = _point(density, posterior, score, wish)
+        if not point.good:
+            lost += 1
+            if lost == LOST:
+                break
+            left = _halved(last, [density, *left]) if closer and last else left
+            continue
+        lost, last, best = lost if last else 0, density, max(best, point.total)
+        if point.total < best - DROP:
             break
-        if good and posterior.sites is not None:
+        if posterior.sites is not None:
             begun = [*begun[-1:], posterior]
-    return path
+    return [found[density] for density in sorted(found, reverse=True)]
+
+
+def _halved(last: float, left: list[float]) -> list[float]:
+    """The sizes that are left, with one before each, midway from the one before it."""
+    return [size for before, one in pairwise([last, *left]) for size in (float(np.sqrt(before * one)), one)]
 
 
 def _ahead(before: Posterior, last: Posterior) -> Posterior:
