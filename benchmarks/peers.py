@@ -117,7 +117,8 @@ def installed(methods: dict[str, Method]) -> dict[str, Method]:
     """Those whose package is there; says which are not."""
     there = {name: method for name, method in methods.items() if has(method.package)}
     if absent := [name for name in methods if name not in there]:
-        print(f"NOT INSTALLED, LEFT OUT: {', '.join(absent)} (pip install --group peers)", flush=True)
+        hint = "pip install --group peers; what is of R, by R's install.packages"
+        print(f"NOT INSTALLED, LEFT OUT: {', '.join(absent)} ({hint})", flush=True)
     return there
 
 
