@@ -74,7 +74,7 @@ def _await_row(path: Path, *processes: subprocess.Popen[bytes]) -> None:
 def _count(path: Path) -> int:
     """Rows that are there; a store is not made by looking."""
     with contextlib.suppress(sqlite3.OperationalError):  # not there yet, or not yet a store
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=rw", PATIENCE, uri=True)) as connection:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=rw", timeout=PATIENCE, uri=True)) as connection:
             return int(connection.execute("SELECT count(*) FROM trials").fetchone()[0])
     return 0
 

@@ -8,7 +8,9 @@ from scipy.special import softmax
 
 from dilutron import SpikeSlab, Status, ThetaMixture, path, solve, wishes
 from dilutron.averages import Fit, Share
+from dilutron.estimators import EPClassifier
 from dilutron.fitting import fitted
+from dilutron.gaussian import Sites
 from dilutron.path import (
     CHOICES,
     FAINT,
@@ -22,7 +24,7 @@ from dilutron.path import (
     sparser,
     typical,
 )
-from dilutron.wishes import SIGNAL, Table, Wish, log_odds, relative_odds, solved_at, with_odds
+from dilutron.wishes import SIGNAL, Table, Wish, log_odds, relative_odds, solved_at, wish_of, with_odds
 from tests.problems import teacher_problem
 
 
@@ -94,7 +96,7 @@ def test_where_the_data_are_sure_of_the_size_sizes_between_are_tried():
     assert len(unsure.path) == path_densities(15.0, 30).size
 
 
-def test_no_sizes_between_where_each_one_is_dear(monkeypatch):
+def test_no_sizes_beside_the_best_where_each_one_is_dear(monkeypatch):
     assert [wishes.dear(*shape) for shape in ((60, 2000), (1000, 23_000), (1_000_000, 100))] == [False, True, False]
     monkeypatch.setattr(path, "dear", lambda *shape: True)
     sure = fitted(table(n=60, alpha=10.0), replace(WISH, beta=100.0))
@@ -355,40 +357,73 @@ def test_odds():
     assert log_odds(np.array([0.5]))[0] == 0.0
 
 
-def descended(monkeypatch, *totals, closer=False):
-    """The sizes of a path as they were asked for, and those of its answer: of each its total, or None if it is lost."""
+def descended(monkeypatch, *totals, closer=False, sites=True):
+    """The sizes of a path as they were asked for, with where each began, and those of its answer.
+
+    Of each its total is given, or None if it is lost.
+    """
     left, asked = iter(totals), []
 
+    def solve_at(density, same, start):
+        asked.append((round(density, 4), None if start is None else round(start.density, 4)))
+        return SimpleNamespace(sites=Sites(np.ones(2), np.zeros(2)) if sites else None, density=density)
+
     def point(density, posterior, score, wish):
-        asked.append(round(density, 4))
         total = next(left)
         return path.Point(density, posterior, -60.0 if total is None else total, 0.0, total is not None, 1.0)
 
     monkeypatch.setattr(path, "_point", point)
-    answer = SimpleNamespace(sites=None)
-    found = path._descent(np.array([0.4, 0.2, 0.1, 0.05]), WISH, lambda *a: answer, None, closer=closer)
+    monkeypatch.setattr(path, "_ahead", lambda before, last: last)
+    found = path._descent(np.array([0.4, 0.2, 0.1, 0.05]), WISH, solve_at, None, closer=closer)
     return asked, [(round(one.density, 4), one.good) for one in found]
 
 
-def test_the_path_ends_at_a_poor_size_or_at_the_second_that_is_lost(monkeypatch):
-    ends = partial(descended, monkeypatch)
-    assert ends(-10.0, None, -8.0, -9.0)[0] == [0.4, 0.2, 0.1, 0.05]
-    assert ends(-10.0, None, -8.0, None)[0] == [0.4, 0.2, 0.1, 0.05]
-    assert ends(-10.0, None, None)[0] == [0.4, 0.2, 0.1]
-    assert ends(None, None)[0] == [0.4, 0.2]
-    assert ends(-10.0, -15.0)[0] == [0.4, 0.2]
-    assert ends(None, -10.0, None, -9.0)[0] == [0.4, 0.2, 0.1, 0.05]
+def test_the_path_ends_at_a_poor_size_or_where_two_in_a_row_are_lost(monkeypatch):
+    def ends(*totals):
+        return [size for size, _ in descended(monkeypatch, *totals)[0]]
+
+    assert ends(-10.0, None, -8.0, -9.0) == [0.4, 0.2, 0.1, 0.05]
+    assert ends(-10.0, None, -8.0, None) == [0.4, 0.2, 0.1, 0.05]
+    assert ends(-10.0, None, None) == [0.4, 0.2, 0.1]
+    assert ends(None, None) == [0.4, 0.2]
+    assert ends(-10.0, -15.0) == [0.4, 0.2]
+    assert ends(None, -10.0, None, -9.0) == [0.4, 0.2, 0.1, 0.05]
 
 
 def test_a_lost_size_is_tried_again_from_half_as_far_away(monkeypatch):
     closer = partial(descended, monkeypatch, closer=True)
     asked, found = closer(-10.0, -9.0, None, -9.0, -8.0, -8.0, None)
-    assert asked == [0.4, 0.2, 0.1, 0.1414, 0.1, 0.0707, 0.05]
+    assert asked[2:5] == [(0.1, 0.2), (0.1414, 0.2), (0.1, 0.1414)]
+    assert [size for size, _ in asked[5:]] == [0.0707, 0.05]
     assert found == [(0.4, True), (0.2, True), (0.1414, True), (0.1, True), (0.0707, True), (0.05, False)]
-    asked, found = closer(-10.0, None, None)
-    assert asked == [0.4, 0.2, 0.2828]
-    assert found == [(0.4, True), (0.2828, False), (0.2, False)]
-    assert closer(None, -10.0, -9.0, -9.0)[0] == [0.4, 0.2, 0.1, 0.05]
+    assert closer(-10.0, None, None)[1] == [(0.4, True), (0.2828, False), (0.2, False)]
+    assert [size for size, _ in closer(None, -10.0, -9.0, -9.0)[0]] == [0.4, 0.2, 0.1, 0.05]
+
+
+def test_a_method_without_sites_has_nothing_to_come_closer_from(monkeypatch):
+    asked, _ = descended(monkeypatch, -10.0, None, -8.0, -9.0, closer=True, sites=False)
+    assert asked == [(size, None) for size in (0.4, 0.2, 0.1, 0.05)]
+
+
+def wide(seed):
+    """Few rows of columns that share a factor: EP is lost at a sparse size of some."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((24, 80)) + 2.0 * rng.standard_normal((24, 1)) * rng.standard_normal(80)
+    signs = np.where(X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(24) > 0.0, 1.0, -1.0)
+    return Table(X, signs, np.ones(24), None)
+
+
+def test_on_wide_tables_the_path_comes_closer_and_a_warm_start_keeps_its_sizes():
+    wish, between = wish_of("ep", EPClassifier(tol=1e-4).get_params(), 80), 0
+    for seed in (16, 18, 23):
+        table = wide(seed)
+        cold = fitted(table, wish)
+        sizes = [row.size for row in cold.path]
+        between += sum(not np.any(np.isclose(size, 80 * path_densities(24.0, 80))) for size in sizes)
+        again = fitted(table, wish, start=cold)
+        np.testing.assert_allclose([row.size for row in again.path], sizes)
+        np.testing.assert_allclose(again.probability(table.X), cold.probability(table.X), atol=1e-3)
+    assert between > 0
 
 
 def test_large_tables_get_fewer_iterations_a_size():

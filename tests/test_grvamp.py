@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from dilutron import Problem, SpikeSlab, Status, Theta, ThetaMixture
+from dilutron import Normal, Problem, SpikeSlab, Status, Theta, ThetaMixture
 from dilutron import solve as solve_by_name
 from dilutron.baselines.grvamp import GrVAMPOptions, Site, design_of
 from dilutron.data import lesson
@@ -216,6 +216,20 @@ def test_probabilities_are_those_of_the_last_cavities(eta):
         assert posterior.flip[truth.flipped].mean() > 3 * posterior.flip[~truth.flipped].mean()
     else:
         assert not np.any(posterior.flip)
+
+
+def test_weights_of_a_normal_prior_have_a_spread_each():
+    problem, truth = teacher_problem(20, 3.0, seed=1)
+    posterior = solve(problem, ThetaMixture(0.95), weights=Normal(1.0))
+    assert posterior.status is Status.CONVERGED
+    assert posterior.std.shape == posterior.mean.shape == (20,)
+    assert np.mean((posterior.probability(truth.X) > 0.5) == (truth.labels > 0)) > 0.8
+
+
+def test_numbers_out_of_range_are_no_exception():
+    """A density so small that variances underflow ends as diverged."""
+    problem, _ = teacher_problem(20, 2.0, seed=1)
+    assert solve(problem, weights=SpikeSlab(1e-150)).status is Status.DIVERGED
 
 
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12), (6, 6), (1, 3), (3, 1)], ids=str)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -32,7 +32,8 @@ WORTH = 2.0  # nats of evidence that each step must bring
 STRONG = 3.0  # nats that all of them must: soft labels are safe, hard ones must be proven
 LEAP = 100.0  # most that a start's precision is changed from that of the last size
 DROP = 4.0  # nats of the total below the best at which the path ends
-LOST = 2  # sizes without convergence after which it ends: at its dense end, and again once EP has been at rest
+LOST = 2  # sizes without convergence after which it ends
+NEAR = 1e-6  # relative difference of two densities that are one
 FAINT = 0.02  # shares below this are left out of an average
 
 CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
@@ -65,13 +66,26 @@ Path = list[Point]
 Solve = Callable[..., Posterior]
 
 
-def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None]) -> Path:
-    """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
+def followed(
+    table: Table,
+    heard: Mask,
+    wish: Wish,
+    solve_at: Solve,
+    nearby: Callable[..., Posterior | None],
+    before: Sequence[Tried] = (),
+) -> Path:
+    """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores.
+
+    Where a path was followed `before`, its sizes are tried too: what it put between is not found again from its ends.
+    """
     value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "loo"]
     score = partial(_score, value, table.copies[heard])
     n_rows, n_features = float(table.copies[heard].sum()), table.X.shape[1]
     densities = (sparser if dearest(*table.X.shape) else path_densities)(n_rows, n_features)
-    descent = partial(_descent, densities, wish, score=score, nearby=nearby, closer=n_rows < n_features)
+    if before and wish.odds is None:  # with odds of the features' own a size does not tell its density
+        densities = _merged(densities, [tried.size / n_features for tried in before])
+    closer = n_rows < n_features and not before
+    descent = partial(_descent, densities, wish, score=score, nearby=nearby, closer=closer)
     path = descent(solve_at)
     soft = path[_top(path)].posterior
     factor, proven = hardened(soft, wish, solve_at)
@@ -152,26 +166,36 @@ def _descent(
     from a size half as far away, where EP may rest, and all that follow at such steps: with few rows that is worth it.
     """
     found: dict[float, Point] = {}
-    best, lost, last = -np.inf, 0, 0.0
+    best, lost = -np.inf, 0
     begun: list[Posterior] = []  # the last two of this path; `warm` may be from another, at any size
-    left = [float(density) for density in densities]
+    left, last = [float(density) for density in densities], 0.0
     while left:
         density = left.pop(0)
         rho = density_of(density, wish.odds)
-        posterior = solve_at(rho, nearby(rho), _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
+        same = None if density in found else nearby(rho)
+        posterior = solve_at(rho, same, _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
         point = found[density] = _point(density, posterior, score, wish)
         if not point.good:
             lost += 1
             if lost == LOST:
                 break
-            left = _halved(last, [density, *left]) if closer and last else left
+            if closer and begun:  # a method without sites would only lose it again
+                left = _halved(last, [density, *left])
             continue
-        lost, last, best = lost if last else 0, density, max(best, point.total)
+        if not (closer and begun):
+            lost = 0
+        best, last = max(best, point.total), density
         if point.total < best - DROP:
             break
         if posterior.sites is not None:
             begun = [*begun[-1:], posterior]
     return [found[density] for density in sorted(found, reverse=True)]
+
+
+def _merged(densities: Vector, others: Sequence[float]) -> Vector:
+    """Both, dense first, each once."""
+    both = np.sort(np.append(densities, others))[::-1]
+    return np.asarray(both[np.append(True, both[1:] < (1.0 - NEAR) * both[:-1])])
 
 
 def _halved(last: float, left: list[float]) -> list[float]:
@@ -182,7 +206,8 @@ def _halved(last: float, left: list[float]) -> list[float]:
 def _ahead(before: Posterior, last: Posterior) -> Posterior:
     """The last posterior with the precisions of its weights changed as much again as they were since the one before.
 
-    Sparser sizes make absent weights more certain by orders of magnitude; of their shifts hardly any is changed.
+    Sparser sizes make absent weights more certain by orders of magnitude; of their shifts hardly any is changed. As
+    much also after half a step: less was no better.
     """
     if before.sites is None or last.sites is None:
         return last

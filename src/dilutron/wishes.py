@@ -214,7 +214,7 @@ def _allowed(n_rows: int, n_features: int) -> int:
 
 
 def dear(n_rows: int, n_features: int) -> bool:
-    """True where a size costs so much that none is put between those of the path, which changes answers little."""
+    """True where a size costs so much that none is put beside the best of the path, which changes answers little."""
     return n_rows < n_features and _allowed(n_rows, n_features) < MOST
 
 

@@ -169,7 +169,7 @@ def step(state: Outer, design: Design, options: GrVAMPOptions, learned: frozense
 
 def _stepped(state: Outer, design: Design, options: GrVAMPOptions, learned: frozenset[str]) -> Outer:
     (weights, labels), scale = (block.prior for block in state.blocks), _scale(state.blocks)
-    tilted = labels.tilted(_each(state.cavity))
+    tilted = labels.tilted(state.cavity)
     heard = message(tilted, state.cavity)
     if not (heard.precision >= 0.0 and np.all(np.isfinite(heard.shift))):
         return state._replace(error=np.inf, failed=True)
@@ -227,8 +227,8 @@ def _round(inner: Inner, design: Design, seen: Site, prior: Prior, damping: floa
 def point(state: Outer) -> Point:
     """All that an outer iteration takes from a state, in units of each one's uncertainty."""
     (mean, var), fields, site = state.inner.cavity, state.cavity, state.inner.site
-    sizes = np.log([float(var), site.precision, float(fields.var)])  # every message has one precision for all
-    units = [1.0 / float(var) ** 0.5, state.inner.var**0.5, 1.0 / float(fields.var) ** 0.5, 1.0]
+    sizes = np.log(np.hstack([var, site.precision, fields.var]))  # every message has one precision for all
+    units = np.hstack([1.0 / np.sqrt(var), np.sqrt(state.inner.var), 1.0 / np.sqrt(fields.var), 1.0])
     scale = np.repeat(units, [mean.size, site.shift.size, fields.mean.size, sizes.size])
     return Point(np.concatenate([mean, site.shift, fields.mean, sizes]), scale)
 
@@ -245,10 +245,10 @@ def moved(state: Outer, values: Vector) -> Outer:
 
 def message(tilted: Gaussians, cavity: Gaussians) -> Site:
     """What a factor adds to its cavity when variances are matched on average, not one by one."""
-    var, told = float(tilted.var.sum()) / tilted.var.size, float(cavity.var)  # a third of the time of np.mean
+    var, told = tilted.var.sum() / tilted.var.size, cavity.var[()]  # a third of the time of np.mean
     precision = 1.0 / var - 1.0 / told
     silent = abs(precision) < MARGIN / told  # rounding around nothing
-    return Site(0.0 if silent else precision, tilted.mean / var - cavity.mean / told)
+    return Site(0.0 if silent else float(precision), tilted.mean / var - cavity.mean / told)
 
 
 def _cavity(mean: Vector, var: np.float64, site: Site) -> Gaussians | None:
@@ -330,7 +330,7 @@ def solve(
         method="grvamp",
         mean=end.inner.tilted.mean,
         std=np.sqrt(var),
-        inclusion=end.blocks[0].prior.inclusion(end.inner.cavity),
+        inclusion=end.blocks[0].prior.inclusion(_each(end.inner.cavity)),
         flip=end.blocks[1].prior.flip(_each(end.cavity)),
         weights=end.blocks[0].prior,
         labels=end.blocks[1].prior,
