@@ -390,14 +390,14 @@ def test_the_path_ends_at_a_poor_size_or_where_two_in_a_row_are_lost(monkeypatch
     assert ends(None, -10.0, None, -9.0) == [0.4, 0.2, 0.1, 0.05]
 
 
-def test_a_lost_size_is_tried_again_from_half_as_far_away(monkeypatch):
+def test_a_lost_size_is_followed_by_one_half_as_far_away_and_there_the_path_ends(monkeypatch):
     closer = partial(descended, monkeypatch, closer=True)
-    asked, found = closer(-10.0, -9.0, None, -9.0, -8.0, -8.0, None)
-    assert asked[2:5] == [(0.1, 0.2), (0.1414, 0.2), (0.1, 0.1414)]
-    assert [size for size, _ in asked[5:]] == [0.0707, 0.05]
-    assert found == [(0.4, True), (0.2, True), (0.1414, True), (0.1, True), (0.0707, True), (0.05, False)]
+    asked, found = closer(-10.0, -9.0, None, -8.0)
+    assert asked[2:] == [(0.1, 0.2), (0.1414, 0.2)]
+    assert found == [(0.4, True), (0.2, True), (0.1414, True), (0.1, False)]
     assert closer(-10.0, None, None)[1] == [(0.4, True), (0.2828, False), (0.2, False)]
     assert [size for size, _ in closer(None, -10.0, -9.0, -9.0)[0]] == [0.4, 0.2, 0.1, 0.05]
+    assert [size for size, _ in closer(None, None)[0]] == [0.4, 0.2]
 
 
 def test_a_method_without_sites_has_nothing_to_come_closer_from(monkeypatch):
@@ -413,7 +413,7 @@ def wide(seed):
     return Table(X, signs, np.ones(24), None)
 
 
-def test_on_wide_tables_the_path_comes_closer_and_a_warm_start_keeps_its_sizes():
+def test_on_wide_tables_the_path_comes_closer_and_a_warm_start_follows_it():
     wish, between = wish_of("ep", EPClassifier(tol=1e-4).get_params(), 80), 0
     for seed in (16, 18, 23):
         table = wide(seed)

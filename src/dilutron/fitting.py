@@ -12,13 +12,14 @@ from scipy.special import ndtr, ndtri
 
 from dilutron.averages import Fit, Share
 from dilutron.gaussian import Covariance
-from dilutron.path import NEAR, followed, hardened, weighed
+from dilutron.path import followed, hardened, weighed
 from dilutron.posterior import Posterior
 from dilutron.problem import Problem
 from dilutron.special import Vector
 from dilutron.wishes import Say, Table, Wish, rested, solved_at
 
 TINY = 1e-12  # smallest probability of a label that is left out
+NEAR = 1e-6  # relative difference of two densities that are one
 
 
 def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None = None) -> Fit:
@@ -46,8 +47,7 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
             posterior = solve_at(wish.density, posterior, harder=factor)
         fit = Fit((Share(1.0, posterior),))
     else:
-        before = () if start is None else start.path
-        fit = weighed(followed(table, heard, wish, solve_at, nearby, before), wish)
+        fit = weighed(followed(table, heard, wish, solve_at, nearby), wish)
     shares = tuple(Share(weight, kept(rested(problem, wish, posterior))) for weight, posterior in fit.shares)
     sharpness = _sharpness(shares, table.copies[heard]) if "beta" in wish.learn else 1.0
     return replace(fit, shares=shares, heard=None if np.all(heard) else heard, sharpness=sharpness)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +31,7 @@ WORTH = 2.0  # nats of evidence that each step must bring
 STRONG = 3.0  # nats that all of them must: soft labels are safe, hard ones must be proven
 LEAP = 100.0  # most that a start's precision is changed from that of the last size
 DROP = 4.0  # nats of the total below the best at which the path ends
-LOST = 2  # sizes without convergence after which it ends
-NEAR = 1e-6  # relative difference of two densities that are one
+LOST = 2  # sizes in a row without convergence after which it ends
 FAINT = 0.02  # shares below this are left out of an average
 
 CRITERIA: dict[str, Callable[[Posterior, Vector], float]] = {  # of one posterior; "cv" is of many
@@ -66,26 +64,13 @@ Path = list[Point]
 Solve = Callable[..., Posterior]
 
 
-def followed(
-    table: Table,
-    heard: Mask,
-    wish: Wish,
-    solve_at: Solve,
-    nearby: Callable[..., Posterior | None],
-    before: Sequence[Tried] = (),
-) -> Path:
-    """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores.
-
-    Where a path was followed `before`, its sizes are tried too: what it put between is not found again from its ends.
-    """
+def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None]) -> Path:
+    """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
     value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "loo"]
     score = partial(_score, value, table.copies[heard])
     n_rows, n_features = float(table.copies[heard].sum()), table.X.shape[1]
     densities = (sparser if dearest(*table.X.shape) else path_densities)(n_rows, n_features)
-    if before and wish.odds is None:  # with odds of the features' own a size does not tell its density
-        densities = _merged(densities, [tried.size / n_features for tried in before])
-    closer = n_rows < n_features and not before
-    descent = partial(_descent, densities, wish, score=score, nearby=nearby, closer=closer)
+    descent = partial(_descent, densities, wish, score=score, nearby=nearby, closer=n_rows < n_features)
     path = descent(solve_at)
     soft = path[_top(path)].posterior
     factor, proven = hardened(soft, wish, solve_at)
@@ -161,46 +146,29 @@ def _descent(
 ) -> Path:
     """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins where the last two lead.
 
-    The path ends with the densities, where the total has dropped well below its best, or after LOST sizes without
-    convergence: it is then sparser than the data allow. Where it comes `closer`, one that is lost is tried once more
-    from a size half as far away, where EP may rest, and all that follow at such steps: with few rows that is worth it.
+    The path ends with the densities, where the total has dropped well below its best, or after LOST sizes in a row
+    without convergence: it is then sparser than the data allow. Where it comes `closer`, the first that is lost after
+    one at rest is followed by the one midway between the two, where EP mostly rests, and there it ends.
     """
-    found: dict[float, Point] = {}
-    best, lost = -np.inf, 0
+    path: Path = []
+    best, lost, rest = -np.inf, 0, 0.0
     begun: list[Posterior] = []  # the last two of this path; `warm` may be from another, at any size
-    left, last = [float(density) for density in densities], 0.0
+    left = [float(density) for density in densities]
     while left:
         density = left.pop(0)
         rho = density_of(density, wish.odds)
-        same = None if density in found else nearby(rho)
-        posterior = solve_at(rho, same, _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
-        point = found[density] = _point(density, posterior, score, wish)
-        if not point.good:
+        posterior = solve_at(rho, nearby(rho), _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
+        path.append(_point(density, posterior, score, wish))
+        if path[-1].good:
+            best, lost, rest = max(best, path[-1].total), 0, density
+            begun = [*begun[-1:], posterior] if posterior.sites is not None else []
+        elif closer and begun and lost == 0:  # without sites to begin from one nearer is no easier
+            left, lost = [float(np.sqrt(rest * density))], 1
+        else:
             lost += 1
-            if lost == LOST:
-                break
-            if closer and begun:  # a method without sites would only lose it again
-                left = _halved(last, [density, *left])
-            continue
-        if not (closer and begun):
-            lost = 0
-        best, last = max(best, point.total), density
-        if point.total < best - DROP:
+        if lost == LOST or (path[-1].good and path[-1].total < best - DROP):
             break
-        if posterior.sites is not None:
-            begun = [*begun[-1:], posterior]
-    return [found[density] for density in sorted(found, reverse=True)]
-
-
-def _merged(densities: Vector, others: Sequence[float]) -> Vector:
-    """Both, dense first, each once."""
-    both = np.sort(np.append(densities, others))[::-1]
-    return np.asarray(both[np.append(True, both[1:] < (1.0 - NEAR) * both[:-1])])
-
-
-def _halved(last: float, left: list[float]) -> list[float]:
-    """The sizes that are left, with one before each, midway from the one before it."""
-    return [size for before, one in pairwise([last, *left]) for size in (float(np.sqrt(before * one)), one)]
+    return sorted(path, key=lambda point: -point.density)
 
 
 def _ahead(before: Posterior, last: Posterior) -> Posterior:
