@@ -247,6 +247,21 @@ def test_nothing_is_held_where_ep_only_almost_rests(status):
         np.testing.assert_allclose(proposed_move(after), 0.5 * before.wish)
 
 
+def test_where_no_size_rests_learning_begins_at_the_densest():
+    """And not where the weights fell into the trap."""
+    state, ends = first_state(), iter([Status.MAX_ITER, Status.COLLAPSED])
+
+    def rest(blocks, **options):
+        there = state.settled.state._replace(blocks=blocks)
+        return state.settled._replace(state=there, status=next(ends), trace=())
+
+    names = frozenset({"rho"})
+    kept, points = learning._along_path(rest, state.settled.state.blocks, names, parameters.em, 100)
+    assert [point.status for point in points] == [Status.MAX_ITER, Status.COLLAPSED]
+    assert kept.status is Status.MAX_ITER
+    assert kept.state.blocks[0].prior.rho == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize("rho", [0.02, 0.9])
 def test_tall_tables_need_no_path(rho):
     """The evidence has one peak, and a poor start does not matter."""

@@ -186,10 +186,12 @@ def _along_path(
 ) -> tuple[Settled, tuple[PathPoint, ...]]:
     """EP at expected sizes from dense, where it is easy, to sparse, each from the last that converged.
 
-    Learning begins where the evidence is best. The path ends where the evidence has dropped well below that, or EP
+    Learning begins where the evidence is best, or at the densest where EP rests nowhere: hard labels that contradict
+    drive sparser ones into the trap w = 0. The path ends where the evidence has dropped well below that, or EP
     does not converge twice in a row: it is then sparser than the data allow.
     """
     n_weights = blocks[0].where.stop
+    first: Settled | None = None
     best: Settled | None = None
     last: Settled | None = None
     start: Sites | None = None
@@ -199,6 +201,7 @@ def _along_path(
         blocks = (blocks[0]._replace(prior=at_density(blocks[0].prior, size / n_weights)), *blocks[1:])
         left = _left(max_iter, last)
         last = rest(blocks, tol=PATH_TOL, max_iter=left, start=start).after(last)
+        first = first or last
         evidence, good = log_evidence(last.state.here), last.status is Status.CONVERGED
         points.append(PathPoint(size, evidence, last.status))
         if good and evidence > top:
@@ -211,7 +214,7 @@ def _along_path(
             start = last.state.here.sites
             blocks = improved(blocks, last.state.here.cavity, names - {"rho"}, improve)
         size /= PATH_RATIO
-    kept = last if best is None or last.status is Status.STOPPED else best
+    kept = last if last.status is Status.STOPPED else best or first or last
     return last._replace(state=kept.state, status=kept.status), tuple(points)
 
 

@@ -44,7 +44,7 @@ VARIANTS: dict[str, tuple[str, Any]] = {
 }
 
 # Raised whenever a method's program comes to give other numbers than before: rows in a store know by it what made them.
-PROGRAMS = {"ep": 2, "vamp": 1, "amp": 1, "grvamp": 1, "r1bcs": 1}
+PROGRAMS = {"ep": 3, "vamp": 1, "amp": 1, "grvamp": 1, "r1bcs": 1}
 
 
 def program_of(variant: str) -> str:
