@@ -92,8 +92,17 @@ def fit(cell: Row) -> Row:
 
 
 def _products(X: np.ndarray) -> list[float]:
-    """CPU seconds of a product of the smaller side, three times: the unit of our cost, with this process's threads."""
-    return [measured(lambda: X @ X.T if len(X) < X.shape[1] else X.T @ X)[1]["cpu_seconds"] for _ in range(3)]
+    """CPU seconds of a product of the smaller side, three times: the unit of our cost, with this process's threads.
+
+    A small one is too short for the clock: each time it is made as often as takes some tenths of a second.
+    """
+    times = int(max(1.0, 2e9 / (min(X.shape) ** 2 * max(X.shape))))
+
+    def several() -> None:
+        for _ in range(times):
+            X @ X.T if len(X) < X.shape[1] else X.T @ X
+
+    return [measured(several)[1]["cpu_seconds"] / times for _ in range(3)]
 
 
 def _score(model: Any, X: np.ndarray) -> np.ndarray:
