@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from functools import cache
@@ -51,10 +52,12 @@ class GlmnetCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             np.asarray(y, np.int32).tofile(folder / "y.bin")
             command = ["Rscript", "-e", SCRIPT.format(folder=folder.as_posix())]
             answer = subprocess.run(command, capture_output=True, text=True, check=False)
-            if answer.returncode != 0:
-                ending = f"was ended by signal {-answer.returncode}" if answer.returncode < 0 else "says "
-                raise RuntimeError(f"R {ending}{answer.stderr.strip()[-200:]}")
-            values = np.fromfile(folder / "answer.bin")
+            values = np.fromfile(folder / "answer.bin") if answer.returncode == 0 else np.empty(0)
+        if answer.returncode == -signal.SIGXCPU:  # a limit of CPU that was set for this process ended its child
+            signal.raise_signal(signal.SIGXCPU)
+        if answer.returncode != 0:
+            ending = f"was ended by signal {-answer.returncode}" if answer.returncode < 0 else "says "
+            raise RuntimeError(f"R {ending}{answer.stderr.strip()[-200:]}")
         self.figures_ = dict(zip(FIGURES, values.tolist(), strict=False))
         self.intercept_, self.coef_, self.classes_ = values[4], values[5:], np.unique(y)
         return self
