@@ -65,8 +65,7 @@ class Prior:
 
     def tilted(self, cavity: Gaussians) -> Gaussians:
         """Mean and variance alone, as `moments` says; one variance may stand for all. A quicker way may override it."""
-        each = Gaussians(cavity.mean, np.broadcast_to(cavity.var, cavity.mean.shape))
-        return Gaussians(*self.moments(each)[1:])
+        return Gaussians(*self.moments(Gaussians(cavity.mean, np.broadcast_to(cavity.var, cavity.mean.shape)))[1:])
 
     def flat_precision(self) -> float | Vector:
         """Precision of the site that EP starts from."""
@@ -260,8 +259,7 @@ class RobustProbit(Prior):
             mean=cavity.mean * noise + pull * (right * above - wrong * below),  # Eqs. (46), (51)
             var=cavity.var * noise + pull**2 * spread,  # Eqs. (48), (52)
         )
-        improper = cavity.var < 0.0
-        if np.any(improper):  # see `admits`
+        if np.any(improper := cavity.var < 0.0):  # see `admits`
             mean, var = cavity.mean[improper], cavity.var[improper]
             log_z, tilted.mean[improper], tilted.var[improper] = decay(-mean / var, 1.0 / var)
             tilted.log_z[improper] = log_z + _log_normal(mean, var)
@@ -293,8 +291,7 @@ class RobustProbit(Prior):
 
     def learn(self, cavity: Gaussians, names: frozenset[str]) -> Self:
         """EM: eta becomes the mean probability that a label is right, 1/beta the mean squared noise."""
-        scale, t, right, wrong, _ = self._split(cavity)
-        new = self
+        new, (scale, t, right, wrong, _) = self, self._split(cavity)
         if "eta" in names:
             labels = np.sum(np.broadcast_to(self.copies, t.shape))
             seen = (labels * self._average(right) + self.counts[0]) / (labels + sum(self.counts))
