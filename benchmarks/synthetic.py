@@ -1,7 +1,8 @@
 """EPClassifier with everything learned against what users pick instead, on teachers of known weights.
 
 Cells are those of the table of numbers to beat. All methods see the same instances; peers get standardised columns and
-choose their penalty by cross-validation. A method whose package is not installed is named and skipped.
+choose their penalty by cross-validation, or have a prior instead. A method whose package is not installed is named and
+skipped. Seconds are of CPU; those of programs of R are measured inside R.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.in_r import GlmnetCV, SparseVB
 from benchmarks.kept import Task, kept
-from benchmarks.peers import Method, SkglmCV, code, installed, warm
+from benchmarks.peers import IN_R, Method, SkglmCV, code, installed, warm
 from benchmarks.rows import Row, by_cell, mean_se, rng_for, table, write
 from dilutron.data import PATTERNS, Lesson, diluted_teacher
 from dilutron.data.teacher import flips, taught
@@ -39,7 +41,7 @@ ANCHORS: dict[tuple[Any, ...], float] = {
     (128, 0.25, "mvn", 4.0): -25.4,
     (1000, 0.05, "iid", 2.0): -44.4,
 }
-OURS, KNOWN = "dilutron", "dilutron, known"
+OURS, KNOWN, BAYES = "dilutron", "dilutron, known", "sparsevb"
 PENALTIES = tuple(np.logspace(-2.5, 1.5, 15).tolist())  # C of scikit-learn
 MIXES = (0.5, 0.8)  # l1_ratio of the elastic net; 1 is the L1 penalty
 COMPILED = {"skglm L1": "skglm L1-CV"}  # what to warm up before the clock runs
@@ -59,6 +61,8 @@ def methods(cell: Row) -> dict[str, Method]:
         "skglm L1": Method(partial(_scaled, partial(SkglmCV, n_alphas=20, smallest=1e-3, n_folds=FOLDS)), "skglm"),
         "abess EBIC": Method(partial(_scaled, _abess), "abess"),
         "abess CV": Method(partial(_scaled, partial(_abess, cv=FOLDS)), "abess"),
+        "glmnet L1": Method(partial(_scaled, GlmnetCV), IN_R + "glmnet"),
+        BAYES: Method(partial(_scaled, SparseVB), IN_R + "sparsevb"),
     }
 
 
@@ -90,7 +94,8 @@ def drawn(cell: Row, instance: int) -> tuple[Lesson, Vector]:
 
 def trial(cell: Row, instance: int) -> Row:
     truth, fresh = drawn(cell, instance)
-    model = methods(cell)[cell["method"]].make()
+    method = methods(cell)[cell["method"]]
+    model = method.make()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of convergence: the status tells ours, and peers are taken as they are
         if cell["method"] in COMPILED:
@@ -98,16 +103,20 @@ def trial(cell: Row, instance: int) -> Row:
         began = time.process_time()
         model.fit(truth.X, truth.labels)
         seconds = time.process_time() - began
+        if method.package.startswith(IN_R):  # a child's time is not this process's
+            seconds = model[-1].figures_["cpu_seconds"]
         right = np.asarray(model.predict(fresh)) == np.where(fresh @ truth.teacher >= 0.0, 1.0, -1.0)
     coef, present = weights(model), truth.teacher != 0.0
     ours = isinstance(model, EPClassifier)
+    inclusion = getattr(model if ours else model[-1], "inclusion_proba_", None)
+    size = np.count_nonzero(coef) if inclusion is None else inclusion.sum()
     return {
         "mse": mse(coef, truth.teacher),
         "auc_weights": auc(np.abs(coef) * truth.X.std(axis=0), present),
-        "auc_inclusion": auc(model.inclusion_proba_, present) if ours else np.nan,
+        "auc_inclusion": np.nan if inclusion is None else auc(inclusion, present),
         "accuracy": float(right.mean()),
         "seconds": seconds,
-        "size": model.rho_ * coef.size if ours else float(np.count_nonzero(coef)),
+        "size": model.rho_ * coef.size if ours else float(size),
         "eta": model.eta_ if ours else np.nan,
         "status": model.status_ if ours else "",
     }
@@ -164,7 +173,8 @@ def verdicts(rows: list[Row]) -> None:
     """EPClassifier's defaults against the best peer of each cell, instance by instance, and the number to beat.
 
     A negative difference is ours being better. Reached: better than every peer measured here and than that number;
-    sure where the paired difference to the best peer is more than two standard errors.
+    sure where the paired difference to the best peer is more than two standard errors. `cpu_to_sparsevb` is the median
+    of our CPU over that of the other program of spikes and slabs, instance by instance.
     """
     out = []
     for cell, group in by_cell(rows, KEYS).items():
@@ -183,8 +193,15 @@ def verdicts(rows: list[Row]) -> None:
             "se_db": se,
             "to_beat_db": ANCHORS[cell],
             "instances": len(errors[OURS]),
+            "cpu_to_sparsevb": cpu_ratio(group),
             "sure": "yes" if abs(gap) > 2.0 * se else "no",
             "verdict": "reached" if better else "missed",
         })  # fmt: skip
     table(out, tuple(out[0]))
     write("synthetic", out)
+
+
+def cpu_ratio(rows: list[Row]) -> float:
+    """nan where sparsevb was not run."""
+    ours, theirs = ({r["instance"]: r["seconds"] for r in rows if r["method"] == name} for name in (OURS, BAYES))
+    return float(np.median([seconds / theirs[k] for k, seconds in ours.items() if k in theirs] or [np.nan]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import alone, doubtful, in_r, paper, runtime
+from benchmarks import alone, doubtful, in_r, paper, peers, runtime, synthetic
 from benchmarks.rows import printed
 from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve
 from dilutron.data import lesson
@@ -117,15 +117,53 @@ def test_what_led_to_a_trial_is_no_part_of_its_memory():
     assert busy["peak_mb"] - busy["before_mb"] > 100.0
 
 
-@pytest.mark.skipif(in_r.version("glmnet") is None, reason="R has no glmnet")
-def test_glmnet_sees_the_same_table():
+@pytest.mark.parametrize("program", [in_r.GlmnetCV, in_r.SparseVB])
+def test_programs_of_r_see_the_same_table(program):
+    if in_r.version(program.package) is None:
+        pytest.skip(f"R has no {program.package}")
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 5))
-    y = (X[:, 3] + 0.3 * rng.standard_normal(60) > 0.2).astype(int)
-    model = in_r.GlmnetCV().fit(X, y)
+    X = rng.standard_normal((200, 5))
+    y = np.where(X[:, 3] + 0.3 * rng.standard_normal(200) > 0.2, 1.0, -1.0)
+    model = program().fit(X, y)
     assert int(np.argmax(np.abs(model.coef_))) == 3
     assert np.mean(model.predict(X) == y) > 0.8
     assert model.figures_["cpu_seconds"] > 0.0
+
+
+class Told(in_r.InR):
+    """What a program of R says of itself, without R."""
+
+    def fit(self, X, y):
+        self.classes_, self.coef_, self.intercept_ = np.unique(y), np.ones(X.shape[1]), 0.0
+        self.inclusion_proba_ = np.full(X.shape[1], 0.25)
+        self.figures_ = {"cpu_seconds": 123.0}
+        return self
+
+
+def test_seconds_of_programs_of_r_are_those_measured_inside(monkeypatch):
+    monkeypatch.setattr(synthetic, "SparseVB", Told)
+    cell = {"n": 16, "rho": 0.25, "patterns": "iid", "alpha": 2.0, "method": "sparsevb"}
+    row = synthetic.trial(cell, 0)
+    assert (row["seconds"], row["size"], row["auc_inclusion"]) == (123.0, 4.0, 0.5)
+
+
+def test_programs_of_r_are_left_out_where_r_is_not(monkeypatch, capsys):
+    monkeypatch.setattr(in_r, "version", lambda package: None)
+    names = peers.installed(synthetic.methods({"rho": 0.5}))
+    assert "dilutron" in names
+    assert not {"glmnet L1", "sparsevb"} & set(names)
+    assert "glmnet L1, sparsevb (" in capsys.readouterr().out
+
+
+def test_our_cpu_is_compared_with_sparsevb_on_the_same_instances():
+    seconds = {"dilutron": (2.0, 6.0, 90.0), "sparsevb": (1.0, 2.0)}
+    rows = [
+        {"method": name, "instance": k, "seconds": taken}
+        for name, all_taken in seconds.items()
+        for k, taken in enumerate(all_taken)
+    ]
+    assert synthetic.cpu_ratio(rows) == 2.5
+    assert np.isnan(synthetic.cpu_ratio(rows[:3]))
 
 
 def busy(cell):
