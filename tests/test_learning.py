@@ -275,6 +275,27 @@ def test_tall_tables_need_no_path(rho):
     assert posterior.labels.eta == pytest.approx(near.labels.eta, rel=1e-3)
 
 
+def test_on_tall_tables_learning_costs_no_more_than_knowing():
+    """Out of core each factorisation is two passes over a file, and many rows tell early where the peak is."""
+    problem, _ = teacher_problem(60, 100.0, seed=3, eta=0.9)
+    options = EPOptions(learn=("rho", "eta"))
+    learned = solve(problem, SpikeSlab(0.6), RobustProbit(0.8, 1.0), options=options)
+    known = solve(problem, learned.weights, learned.labels)
+    assert learned.status is known.status is Status.CONVERGED
+    assert learned.n_iter <= known.n_iter
+
+
+def test_where_learning_along_the_way_finds_no_rest_it_begins_without_it(monkeypatch):
+    problem, _ = teacher_problem(20, 40.0, seed=3, eta=0.9)
+    options = EPOptions(learn=("rho", "eta"))
+    one = solve(problem, SpikeSlab(0.6), ThetaMixture(0.8), options=options)
+    monkeypatch.setattr(learning, "taught", lambda blocks, cavity, off, **given: (blocks, np.inf))  # never content
+    other = solve(problem, SpikeSlab(0.6), ThetaMixture(0.8), options=options)
+    assert other.status is Status.CONVERGED
+    assert other.n_iter > one.n_iter
+    assert other.weights.rho == pytest.approx(one.weights.rho, rel=2e-3)
+
+
 @pytest.mark.parametrize("max_iter", [40, 300])
 def test_max_iter_bounds_learning_too(max_iter):
     """'Factorisations at most': those of the path and of every E-step together."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from dilutron.ep import Blocks, log_evidence
 from dilutron.gaussian import Sites
-from dilutron.ladder import LADDER, Rung, Settled
+from dilutron.ladder import ENDED, LADDER, Rung, Settled
 from dilutron.loop import Memory, Status, iterate
 from dilutron.parameters import Improve, at_density, coordinates, drift, em, improved, moved_to, ready, values_of
 from dilutron.priors import Gaussians
@@ -164,7 +164,15 @@ def learn(
         if before.status is Status.STOPPED or len(before.trace) >= max_iter:
             return Learned(_unfinished(before), points)
         blocks, start = before.state.blocks, before.state.here.sites
-    first = thorough(blocks, tol=max(tol, E_ROUGH), max_iter=_left(max_iter, before), start=start).after(before)
+    tried: Settled | None = None
+    if tall and improve is em:  # many rows tell early where the peak is: learned along the way, it is near at first
+        along = partial(taught, names=names, tol=learn_tol, heed=HEED)
+        tried = quick(blocks, tol=max(tol, E_ROUGH), max_iter=max_iter, start=start, teach=along)
+    if tried is not None and tried.status in ENDED:
+        first = tried
+    else:
+        before = before if tried is None else tried.after(before)
+        first = thorough(blocks, tol=max(tol, E_ROUGH), max_iter=_left(max_iter, before), start=start).after(before)
     step = partial(_step, quick=quick, patient=patient, tol=tol, improve=improve)
     run = iterate(step, _appraised(first, max_iter, names, improve), tol=learn_tol, max_iter=max_iter)
     settled, held = run.last.settled, tuple(sorted(run.last.held))
