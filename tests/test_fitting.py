@@ -14,8 +14,8 @@ from dilutron.gaussian import Sites
 from dilutron.path import (
     CHOICES,
     FAINT,
-    FAR,
     RATIO,
+    REACH,
     TRUST,
     _ahead,
     _between,
@@ -47,8 +47,8 @@ def test_the_path_goes_from_half_to_one_feature(n_features):
 
 def test_few_rows_begin_no_path_at_ten_thousand_features():
     sizes = path_densities(60.0, 20_000) * 20_000
-    assert log_prior(sizes[0], 60.0, 20_000) == pytest.approx(-0.5 * FAR**2)
-    assert sizes[0] == pytest.approx(320)
+    assert sizes[0] == pytest.approx(320) == REACH * typical(60.0, 20_000)
+    assert log_prior(sizes[0], 60.0, 20_000) < -7.0, "nothing but the data can speak for it"
 
 
 def test_many_rows_end_no_path_at_one_feature():
@@ -123,7 +123,9 @@ def test_the_densest_size_stays_where_the_next_is_no_longer_dense():
 def test_few_rows_are_not_believed_to_tell_of_many_features():
     assert log_prior(20, 60, 2000) == 0.0  # a third of the rows
     assert log_prior(25, 600, 100) == 0.0  # or a quarter of the features, if that is less
-    assert [log_prior(size, 60, 2000) for size in (80, 5)] == pytest.approx([-0.5, -0.5])
+    assert [log_prior(size, 60, 60_000_000) for size in (40, 10)] == pytest.approx([-0.5, -np.log(2.0)], rel=1e-5)
+    assert [log_prior(size, 600, 100) for size in (100, 6.25)] == pytest.approx([-0.5, -np.log(2.0)])
+    assert log_prior(2, 60, 2000) > log_prior(200, 60, 2000) + 1.0  # few features are always thinkable
     twice = table()._replace(copies=np.full(90, 2.0))
     repeated = Table(np.tile(twice.X, (2, 1)), np.tile(twice.signs, 2), np.ones(180), None)
     rows = [[row.log_prior for row in fitted(one, WISH).path] for one in (twice, repeated)]

@@ -18,7 +18,9 @@ from dilutron import (
     student,
 )
 from dilutron.data import lesson
+from dilutron.ep import Block
 from dilutron.gaussian import Primal
+from dilutron.priors import Gaussians
 from tests.problems import pair_of_blocks, teacher_problem, twins
 
 
@@ -283,6 +285,17 @@ def test_on_tall_tables_learning_costs_no_more_than_knowing():
     known = solve(problem, learned.weights, learned.labels)
     assert learned.status is known.status is Status.CONVERGED
     assert learned.n_iter <= known.n_iter
+
+
+def test_no_value_is_learned_under_which_a_cavity_has_no_moments():
+    """A slab bears a negative precision down to its own. On a real table of 82 x 12,600 lam became nan so."""
+    blocks = (Block(slice(0, 2), SpikeSlab(0.01, 1.0)),)
+    cavity = Gaussians(np.array([3e3, 0.1]), np.array([-2.0, 1.0]))  # the first needs lam > 0.5
+    names = frozenset({"lam"})
+    assert learning.improved(blocks, cavity, names, learning.em)[0].prior.lam < 0.5
+    new, far = learning.taught(blocks, cavity, 0.0, names=names, tol=1e-3, heed=0.03)
+    assert new[0].prior.lam == 1.0
+    assert far == np.inf, "nor has it come to rest"
 
 
 def test_where_learning_along_the_way_finds_no_rest_it_begins_without_it(monkeypatch):

@@ -113,17 +113,24 @@ def taught(
 ) -> tuple[Blocks, float]:
     """The best values for these cavities, and how far they are in units of what they need not be moved for.
 
-    A visit that is `off`, the root mean square of its mismatches, by `heed` or more teaches nothing yet.
+    A visit that is `off`, the root mean square of its mismatches, by `heed` or more teaches nothing yet; nor does one
+    whose cavities the better values would not bear, as those of negative precision and a slab that has become wider.
     """
     if not off < heed:
         return blocks, np.inf
     new = blocks
     for _ in range(M_STEPS):
         last, new = new, improved(new, cavity, names, em)
+        if not all(np.all(block.prior.admits(*_natural(block.part(cavity)))) for block in new):
+            return blocks, np.inf
         if drift(last, new, names) < SURE * tol:
             break
     far = drift(blocks, new, names) / tol
     return (new, far) if far > 1.0 else (blocks, 0.0)
+
+
+def _natural(cavity: Gaussians) -> Sites:
+    return Sites(1.0 / cavity.var, cavity.mean / cavity.var)
 
 
 def learn(

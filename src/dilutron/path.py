@@ -19,11 +19,12 @@ from dilutron.wishes import TRIAL_TOL, Table, Wish, dear, dearest, density_of, k
 
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
-SPREAD = np.log(4.0)  # standard deviation of that belief in the log of the size
-FAR = 2.0  # of these from the typical size, to both sides, the path reaches
+SPREAD = np.log(2.0)  # width of that belief in the log of the size where rows are few
+REACH = 16.0  # the path goes so many times above and below the typical size: data that say more than the belief decide
 # Weight of a label that was left out. Few labels decide between two sizes, and by chance. A compromise: on correlated
 # columns less is better calibrated, on independent ones more (python -m benchmarks trust).
 TRUST = 0.2
+DENSE = 4.0  # times the typical size, from which a path on a dear table need not begin above
 CLOSE = 1.25  # ratio of sizes below which no further one is put between
 HEAVY = 0.7  # weight of one size from which its neighbourhood is looked at more closely
 HARDER = 10.0  # step of a learned beta
@@ -204,8 +205,18 @@ def _point(density: float, posterior: Posterior, score: Callable[[Posterior], fl
 
 
 def log_prior(size: float, n_rows: float, n_features: int) -> float:
-    """Of an expected size, before the data: few rows cannot tell of many features. A factor of four is nothing."""
-    return float(-0.5 * (np.log(size / typical(n_rows, n_features)) / SPREAD) ** 2)
+    """Of an expected size, before the data.
+
+    Few rows cannot tell of many features: above the typical size it falls like a normal law. Few features are always
+    thinkable: below it falls like a Cauchy law, so that data that say so are heard.
+    """
+    away = np.log(size / typical(n_rows, n_features)) / _spread(n_rows, n_features)
+    return float(-0.5 * away**2 if away > 0.0 else -np.log1p(away**2))
+
+
+def _spread(n_rows: float, n_features: int) -> float:
+    """Width of the belief in the log of the size: a factor of two, or of four from one row a feature on."""
+    return float(SPREAD * (1.0 + min(1.0, n_rows / n_features)))
 
 
 def typical(n_rows: float, n_features: int) -> float:
@@ -252,19 +263,19 @@ def weighed(path: Path, wish: Wish) -> Fit:
 
 def path_densities(n_rows: float, n_features: int) -> Vector:
     """The sizes that are thinkable for so many rows, at most half of all features and at least one, dense first."""
-    middle, reach = typical(n_rows, n_features), float(np.exp(FAR * SPREAD))
-    most, fewest = min(0.5 * n_features, reach * middle), max(middle / reach, 1.0)
+    middle = typical(n_rows, n_features)
+    most, fewest = min(0.5 * n_features, REACH * middle), max(middle / REACH, 1.0)
     return most / n_features * RATIO ** -np.arange(0.0, np.log(max(most / fewest, 1.0)) / np.log(RATIO) + 1e-9)
 
 
 def sparser(n_rows: float, n_features: int) -> Vector:
-    """The same without the densest, if the next is above the typical size by a standard deviation of that belief.
+    """The same without the densest, if the next is far above the typical size, too.
 
     On tables hardly wider than tall the densest is near the typical size, and may be the only one at rest.
     """
     densities = path_densities(n_rows, n_features)
     second = densities[1:2] * n_features
-    return densities[1:] if np.any(second >= np.exp(SPREAD) * typical(n_rows, n_features)) else densities
+    return densities[1:] if np.any(second >= DENSE * typical(n_rows, n_features)) else densities
 
 
 def _held_out(table: Table, wish: Wish, densities: Vector, factor: float) -> Vector:
