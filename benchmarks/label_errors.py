@@ -81,7 +81,7 @@ def tasks(seeds: int) -> list[Task]:
     if has("cleanlab"):
         ways += [(version("cleanlab"), name, method) for name, method in installed(SOURCES).items()]
     else:
-        print("NOT INSTALLED, LEFT OUT: cleanlab (pip install --group peers)", flush=True)
+        print("NOT INSTALLED, LEFT OUT: cleanlab (pip install --group peers, with pip 25.1 or later)", flush=True)
     questions = [(name, wrong) for name in sets() for wrong in _questions(name)]
     return [
         ({"data": data, "wrong": wrong, "way": way, "source": source, "code": code(method)}, seed)

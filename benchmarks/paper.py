@@ -7,17 +7,29 @@ goes on, and from there into `results/trials`.
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from benchmarks import archive, competitors
-from benchmarks.rows import RESULTS, TRIALS, Row, results, write
+from benchmarks.rows import RESULTS, TRIALS, Row, by_cell, results, write
 from dilutron import plots
-from dilutron.experiments.compare import CONVERGED_ONLY, NOT_RUN, compare, converged, published, summary
+from dilutron.experiments.compare import (
+    AS_PUBLISHED,
+    BETTER,
+    CONVERGED_ONLY,
+    NOT_RUN,
+    WORSE,
+    compare,
+    converged,
+    published,
+    summary,
+)
 from dilutron.experiments.outputs import rows_of
 from dilutron.experiments.paper import ITEMS, SLOW, slow, trials
 from dilutron.experiments.runner import Progress, processes, run, strangers
 from dilutron.experiments.store import Store, Trial
 from dilutron.loop import Status
 
+JUDGED = (BETTER, AS_PUBLISHED, WORSE)
 FIGURES = RESULTS.parents[1] / "docs" / "figures"
 SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "variant", "quantity", "column", "ours", "se",
          "published", "published_se", "off", "published_off", "difference", "gain", "verdict", "instances",
@@ -93,7 +105,27 @@ def beside(store: Store) -> None:
         shown, note = (converged(rows), ", converged runs") if name in CONVERGED_ONLY else (rows, "")
         plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), figures / f"{name}.png")
     write("paper_comparison", [{k: line[k] for k in SHOWN} for line in lines if line["verdict"] != NOT_RUN])
+    write("paper_verdicts", verdicts(lines))
     write("paper_averages", averages)
+
+
+def verdicts(lines: list[Row]) -> list[Row]:
+    """How the cells of each table came out, by variant, and over all tables. Cells without a verdict do not count.
+
+    `chance`: how probably the lowest of so many gains would be so low if ours and the paper's differed by nothing but
+    independent draws. A single cell below -2 is no surprise among ninety.
+    """
+    judged = [line for line in lines if line["verdict"] in JUDGED and not line["quantity"].startswith("seconds")]
+    groups = by_cell(judged, ("variant", "table", "column"))
+    groups |= {(variant, "all", ""): some for (variant,), some in by_cell(judged, ("variant",)).items()}
+    out = []
+    for (variant, table, column), some in sorted(groups.items()):
+        lowest = min(line["gain"] for line in some)
+        counts = {word: sum(line["verdict"] == word for line in some) for word in JUDGED}
+        chance = -np.expm1(len(some) * log_ndtr(-lowest))
+        group = {"variant": variant, "table": table, "column": column, "cells": len(some)}
+        out.append({**group, **counts, "lowest_gain": lowest, "chance": chance})
+    return out
 
 
 def averages_of(name: str, rows: list[Row]) -> list[Row]:

@@ -117,7 +117,7 @@ def installed(methods: dict[str, Method]) -> dict[str, Method]:
     """Those whose package is there; says which are not."""
     there = {name: method for name, method in methods.items() if has(method.package)}
     if absent := [name for name in methods if name not in there]:
-        hint = "pip install --group peers; what is of R, by R's install.packages"
+        hint = "pip install --group peers, with pip 25.1 or later; what is of R, by R's install.packages"
         print(f"NOT INSTALLED, LEFT OUT: {', '.join(absent)} ({hint})", flush=True)
     return there
 

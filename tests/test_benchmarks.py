@@ -166,6 +166,25 @@ def test_our_cpu_is_compared_with_sparsevb_on_the_same_instances():
     assert np.isnan(synthetic.cpu_ratio(rows[:3]))
 
 
+def test_one_low_cell_among_many_is_no_surprise():
+    def line(gain, **more):
+        verdict = "worse" if gain < -2.0 else "as published"
+        return {
+            "variant": "ep",
+            "table": "table-3",
+            "column": "auc",
+            "quantity": "auc",
+            "verdict": verdict,
+            "gain": gain,
+        } | more
+
+    seconds = line(-9.0, quantity="seconds / EP")
+    (alone, _), (among, _) = (paper.verdicts([line(-2.5), *[line(0.0)] * n, seconds]) for n in (0, 89))
+    assert alone["chance"] == pytest.approx(0.00621, abs=1e-5)
+    assert among["chance"] == pytest.approx(1.0 - (1.0 - 0.0062097) ** 90, abs=1e-4)
+    assert (among["cells"], among["worse"], among["lowest_gain"]) == (90, 1, -2.5)
+
+
 def busy(cell):
     while True:
         pass
