@@ -65,7 +65,7 @@ INSTANCES = {
     "label_errors": 5,
     "synthetic": 6,
     "synthetic_large": 6,
-    "calibration": 5,
+    "calibration": 40,
     "trust": 2,
     "gibbs": gibbs.PROBLEMS,
 }

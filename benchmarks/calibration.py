@@ -25,7 +25,7 @@ from dilutron.estimators import EPClassifier
 from dilutron.special import Vector
 
 ETA, LEVEL, FDR, BINS = 0.95, 0.9, 0.1, 10
-GROUPS = 10  # of each instance: every one is another solve
+GROUPS, GROUPED = 10, 10  # groups of each of the first instances: every one is another solve
 BLOCK = 4  # columns of a block: groups whose probability is neither 0 nor 1
 DESIGNS: dict[str, Patterns] = {
     "iid": iid_patterns,
@@ -88,7 +88,8 @@ def trial(cell: Row, instance: int) -> Row:
         warnings.simplefilter("ignore")  # of empty lists and of convergence: both are counted
         model = VARIANTS[cell["variant"]](cell).fit(truth.X, truth.labels)
         listed = model.selected(fdr=FDR)
-        groups = model.feature_groups(truth.X, truth.labels, n_groups=GROUPS) if cell["patterns"] == "blocks" else ()
+        grouped = cell["patterns"] == "blocks" and instance < GROUPED
+        groups = model.feature_groups(truth.X, truth.labels, n_groups=GROUPS) if grouped else ()
     low, high = (end[0] for end in model.coef_interval(LEVEL))
     covered = (low <= truth.teacher) & (truth.teacher <= high)
     together = [group for group in groups if group.members.size > 1]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
@@ -130,11 +130,16 @@ class Fit:
         return np.asarray(self.average(lambda p: p.probability(rows, self.sharpness)))
 
     def interval(self, level: float) -> tuple[Vector, Vector]:
-        """Where a weight lies with probability `level`, given that it is present: equal tails of its Gaussian."""
-        present = np.ones_like(self.mean) if self.inclusion is None else np.maximum(self.inclusion, 1e-12)
+        """Where a weight lies with probability `level`, given that it is present: equal tails around its mean.
+
+        Labels tell little of the common size of the weights, and the others tell it as well as they are many. So the
+        tails are Student's, with as many degrees of freedom as weights are present: Gaussian ones would be too short.
+        """
+        inclusion, upper = self.inclusion, 0.5 + 0.5 * level
+        present = np.ones_like(self.mean) if inclusion is None else np.maximum(inclusion, 1e-12)
+        tail = ndtri(upper) if inclusion is None else stdtrit(max(float(inclusion.sum()), 1.0), upper)
         mean = self.mean / present
-        var = np.maximum(self.std**2 / present - (1.0 - present) * mean**2, 0.0)
-        half = ndtri(0.5 + 0.5 * level) * np.sqrt(var)
+        half = tail * np.sqrt(np.maximum(self.std**2 / present - (1.0 - present) * mean**2, 0.0))
         return mean - half, mean + half
 
 
