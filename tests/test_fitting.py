@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import softmax
 
-from dilutron import SpikeSlab, Status, ThetaMixture, path, solve, wishes
+from dilutron import EPOptions, RobustProbit, SpikeSlab, Status, ThetaMixture, fitting, path, solve, wishes
 from dilutron.averages import Fit, Share
 from dilutron.estimators import EPClassifier
 from dilutron.fitting import fitted
@@ -20,6 +20,8 @@ from dilutron.path import (
     TRUST,
     _ahead,
     _between,
+    _onward,
+    _rescaled,
     log_prior,
     path_densities,
     sparser,
@@ -303,6 +305,47 @@ def test_an_average_has_the_spread_between_its_parts():
     assert fit.best is b
 
 
+def test_harder_labels_in_other_units_have_the_same_fixed_point():
+    """Labels see fields over noise: with both in other units only the slab's width tells that they are."""
+    problem, _ = teacher_problem(20, 4.0, eta=0.9)
+    one, other = (
+        solve(problem, SpikeSlab(0.3, factor), RobustProbit(0.9, 0.5 * factor), options=EPOptions(tol=1e-9))
+        for factor in (1.0, 7.0)
+    )
+    for mine, theirs in zip(_rescaled(one, 7.0).sites, other.sites, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-7)
+
+
+def test_a_size_begins_where_the_rows_put_it_if_they_are_many_and_else_where_the_last_two_lead():
+    wide, tall = (
+        [solve(problem, SpikeSlab(rho), RobustProbit(0.9, 0.5)) for rho in (0.3, 0.1)]
+        for problem in (teacher_problem(30, 0.5, eta=0.9)[0], teacher_problem(10, 8.0, eta=0.9)[0])
+    )
+    learned, given = Wish("ep", learn=("eta", "beta")), Wish("ep", learn=("eta",))
+    for begun, wish, expected in (
+        (tall, learned, _rescaled(tall[1], 3.0)),
+        (tall, given, _ahead(*tall)),
+        (wide, learned, _ahead(*wide)),
+        (wide[:1], learned, wide[0]),
+    ):
+        for mine, theirs in zip(_onward(begun, 3.0, wish).sites, expected.sites, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+
+
+def test_rows_in_plenty_settle_sooner_at_the_next_size():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 20))
+    right = np.where(rng.random(3000) < 0.95, 1.0, -1.0)
+    y = right * np.where(X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(3000) > 0.0, 1.0, -1.0)
+    wish = Wish("ep", learn=("eta", "beta"), tol=1e-6)
+    problem, _ = Table(X, y, np.ones(3000), None).problem(wish)
+    solve_at = partial(solved_at, problem, np.ones(3000), wish, say=lambda words: None)
+    first = solve_at(0.5, None)
+    plain, onward = (solve_at(0.5 / RATIO, None, start) for start in (first, _onward([first], RATIO, wish)))
+    assert onward.n_iter < 0.8 * plain.n_iter
+    assert onward.log_evidence == pytest.approx(plain.log_evidence, abs=1e-2)
+
+
 def test_an_interval_is_that_of_the_slab():
     """Of one posterior: given that the weight is present, it has the slab's moments; tails as the weights are many."""
     problem, _ = teacher_problem(20, 2.0, eta=0.9)
@@ -378,7 +421,7 @@ def descended(monkeypatch, *totals, closer=False, sites=True):
 
     def solve_at(density, same, start):
         asked.append((round(density, 4), None if start is None else round(start.density, 4)))
-        return SimpleNamespace(sites=Sites(np.ones(2), np.zeros(2)) if sites else None, density=density)
+        return SimpleNamespace(sites=Sites(np.ones(2), np.zeros(2)) if sites else None, density=density, flip=None)
 
     def point(density, posterior, score, wish):
         total = next(left)
@@ -443,21 +486,27 @@ def test_large_tables_get_fewer_iterations_a_size():
     assert wishes.FEWEST < wishes._allowed(100, 12_600) < wishes.MOST
     assert wishes._allowed(1000, 23_000) == wishes.FEWEST
     assert wishes._allowed(10_000, 100_000) == wishes.FEWEST
+    assert wishes._allowed(512, 128) > wishes.MOST, "where iterations are cheap all that are asked for"
+    assert wishes._allowed(2000, 1000) == wishes._allowed(10**6, 100) == wishes.PLENTY
 
 
 def test_a_hard_path_goes_on_from_its_own_sizes_alone(monkeypatch):
     """It begins at a posterior of another size, from which nothing is to be carried on."""
-    ahead, seen = path._ahead, []
+    onward, seen = path._onward, []
 
-    def spy(before, last):
-        seen.append((np.mean(before.weights.rho), np.mean(last.weights.rho)))
-        return ahead(before, last)
+    def spy(begun, sparser_by, wish):
+        seen.append((np.mean(begun[-1].weights.rho) / sparser_by, sparser_by))
+        return onward(begun, sparser_by, wish)
 
-    monkeypatch.setattr(path, "_ahead", spy)
+    monkeypatch.setattr(path, "_onward", spy)
+    asked = []
+    solve_at = fitting.solved_at
+    monkeypatch.setattr(fitting, "solved_at", lambda *a, **k: (asked.append(a[3]), solve_at(*a, **k))[1])
     factors = []
     hardened = path.hardened
     monkeypatch.setattr(path, "hardened", lambda *a: (found := hardened(*a), factors.append(found[0]))[0])
     fitted(table(n=40, alpha=8.0), replace(WISH, learn=("eta", "beta")))
     assert factors[0] > 1.0
     assert seen
-    assert all(before > last for before, last in seen)
+    assert all(sparser_by > 1.0 for _, sparser_by in seen)
+    assert all(min(abs(size / one - 1.0) for one in asked) < 1e-9 for size, _ in seen), "from the last to the one asked"

@@ -30,7 +30,7 @@ SLACK = 1e-3  # nats that a move may lose
 WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
 HEED = 0.03  # root mean square of a visit's mismatches below which it teaches what is learned along the way
-M_STEPS, SURE = 30, 0.01  # of these at the same cavities at most, and change that ends them: learning along the way
+M_STEPS, SURE = 30, 0.01  # at the same cavities at most, and the share of their change that ends them: learned along
 # Rungs (direct, late, annealed) for the points that matter, and factorisations, so many that the last rung is seldom
 # cut short: with half of them rounding decided whether a parameter was held.
 THOROUGH, PATIENT = 3, 1000
@@ -123,9 +123,9 @@ def taught(
         last, new = new, improved(new, cavity, names, em)
         if not all(np.all(block.prior.admits(*_natural(block.part(cavity)))) for block in new):
             return blocks, np.inf
-        if drift(last, new, names) < SURE * tol:
+        far = drift(blocks, new, names) / tol
+        if drift(last, new, names) < SURE * tol * max(1.0, far):
             break
-    far = drift(blocks, new, names) / tol
     return (new, far) if far > 1.0 else (blocks, 0.0)
 
 

@@ -158,7 +158,7 @@ def _descent(
     while left:
         density = left.pop(0)
         rho = density_of(density, wish.odds)
-        posterior = solve_at(rho, nearby(rho), _ahead(*begun) if len(begun) == 2 else (*begun, warm)[0])
+        posterior = solve_at(rho, nearby(rho), _onward(begun, rest / density, wish) if begun else warm)
         path.append(_point(density, posterior, score, wish))
         if path[-1].good:
             best, lost, rest = max(best, path[-1].total), 0, density
@@ -170,6 +170,27 @@ def _descent(
         if lost == LOST or (path[-1].good and path[-1].total < best - DROP):
             break
     return sorted(path, key=lambda point: -point.density)
+
+
+def _onward(begun: list[Posterior], sparser_by: float, wish: Wish) -> Posterior:
+    """Where the next size begins, sparser than the last of these by that factor."""
+    last = begun[-1]
+    tall = last.flip is not None and last.flip.size >= last.mean.size
+    if tall and "beta" in wish.learn:
+        return _rescaled(last, sparser_by)
+    return _ahead(*begun) if len(begun) == 2 else last
+
+
+def _rescaled(posterior: Posterior, factor: float) -> Posterior:
+    """The posterior for labels that are harder by that factor, in units in which its fields tell them as well.
+
+    A learned beta goes with the density, for one signal-to-noise ratio. Where rows are many, they give the weights over
+    that noise: their sites need but other units.
+    """
+    if posterior.sites is None:
+        return posterior
+    precision, shift = posterior.sites
+    return replace(posterior, sites=Sites(factor * precision, np.sqrt(factor) * shift))
 
 
 def _ahead(before: Posterior, last: Posterior) -> Posterior:
