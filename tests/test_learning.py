@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -296,6 +297,23 @@ def test_no_value_is_learned_under_which_a_cavity_has_no_moments():
     new, far = learning.taught(blocks, cavity, 0.0, names=names, tol=1e-3, heed=0.03)
     assert new[0].prior.lam == 1.0
     assert far == np.inf, "nor has it come to rest"
+
+
+def test_where_labels_are_many_fewer_m_steps_lead_to_the_same_values(monkeypatch):
+    blocks = (Block(slice(0, 500), RobustProbit(0.7, 1.0)),)
+    rng = np.random.default_rng(0)
+    cavity = Gaussians(rng.standard_normal(500) + 0.5, np.full(500, 0.5))
+    steps = []
+    monkeypatch.setattr(learning, "improved", lambda *a: (steps.append(a), parameters.improved(*a))[1])
+    taught = partial(learning.taught, cavity=cavity, off=0.0, names=frozenset({"eta"}), tol=1e-4, heed=0.03)
+    best, _ = taught(blocks)
+    all_steps = len(steps)
+    near, far = taught(blocks, enough=learning.ENOUGH)
+    assert len(steps) - all_steps < all_steps
+    assert far > 1.0
+    while far:  # as visit by visit
+        near, far = taught(near, enough=learning.ENOUGH)
+    assert near[0].prior.eta == pytest.approx(best[0].prior.eta, rel=3e-4)
 
 
 def test_where_learning_along_the_way_finds_no_rest_it_begins_without_it(monkeypatch):

@@ -30,7 +30,8 @@ SLACK = 1e-3  # nats that a move may lose
 WORTH = 0.2  # nats that a move must promise for EP to be asked to follow a shorter one
 PATIENCE = 50  # for trial points: started close by, EP settles soon or not at all
 HEED = 0.03  # root mean square of a visit's mismatches below which it teaches what is learned along the way
-M_STEPS, SURE = 30, 0.01  # at the same cavities at most, and the share of their change that ends them: learned along
+M_STEPS, SURE = 30, 0.01  # of these at the same cavities at most, and change that ends them: learning along the way
+ENOUGH = 0.01  # share of all their change that ends them where labels are many, and each of them costs time
 # Rungs (direct, late, annealed) for the points that matter, and factorisations, so many that the last rung is seldom
 # cut short: with half of them rounding decided whether a parameter was held.
 THOROUGH, PATIENT = 3, 1000
@@ -109,12 +110,13 @@ class LearnState(NamedTuple):
 
 
 def taught(
-    blocks: Blocks, cavity: Gaussians, off: float, names: frozenset[str], tol: float, heed: float
+    blocks: Blocks, cavity: Gaussians, off: float, names: frozenset[str], tol: float, heed: float, enough: float = 0.0
 ) -> tuple[Blocks, float]:
     """The best values for these cavities, and how far they are in units of what they need not be moved for.
 
     A visit that is `off`, the root mean square of its mismatches, by `heed` or more teaches nothing yet; nor does one
     whose cavities the better values would not bear, as those of negative precision and a slab that has become wider.
+    Values need be no better than to the share `enough` of how far they are: the next visit moves them on.
     """
     if not off < heed:
         return blocks, np.inf
@@ -124,7 +126,7 @@ def taught(
         if not all(np.all(block.prior.admits(*_natural(block.part(cavity)))) for block in new):
             return blocks, np.inf
         far = drift(blocks, new, names) / tol
-        if drift(last, new, names) < SURE * tol * max(1.0, far):
+        if drift(last, new, names) < tol * max(SURE, enough * far):
             break
     return (new, far) if far > 1.0 else (blocks, 0.0)
 
@@ -173,7 +175,7 @@ def learn(
         blocks, start = before.state.blocks, before.state.here.sites
     tried: Settled | None = None
     if tall and improve is em:  # many rows tell early where the peak is: learned along the way, it is near at first
-        along = partial(taught, names=names, tol=learn_tol, heed=HEED)
+        along = partial(taught, names=names, tol=learn_tol, heed=HEED, enough=ENOUGH)
         tried = quick(blocks, tol=max(tol, E_ROUGH), max_iter=max_iter, start=start, teach=along)
     if tried is not None and tried.status in ENDED:
         first = tried

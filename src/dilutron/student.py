@@ -14,7 +14,7 @@ from dilutron.chunked import choose
 from dilutron.ep import Block, Blocks, all_copies, log_evidence
 from dilutron.gaussian import Gaussian, Sites
 from dilutron.ladder import LADDER, PARTLY, PROPER, Callback, Rung, Settled, settle
-from dilutron.learning import HEED, Learned, Rest, learn, taught
+from dilutron.learning import ENOUGH, HEED, Learned, Rest, learn, taught
 from dilutron.loop import Status
 from dilutron.options import names, old_share, one_of, positive, truth, whole
 from dilutron.parameters import climb, em, ready
@@ -212,7 +212,8 @@ def _run(
             ladder=ladder,
             start=sites,
         )
-    heard = partial(taught, names=learnt, tol=options.learn_tol, heed=max(HEED, tol))
+    enough = ENOUGH if gaussian.shape[0] >= gaussian.shape[1] else 0.0
+    heard = partial(taught, names=learnt, tol=options.learn_tol, heed=max(HEED, tol), enough=enough)
     teach = heard if learnt else None
     begin = ready(blocks, learnt)
     return Learned(rest(begin, tol=tol, max_iter=max_iter, ladder=ladder, start=sites, teach=teach), ())
