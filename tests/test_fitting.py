@@ -490,6 +490,18 @@ def test_large_tables_get_fewer_iterations_a_size():
     assert wishes._allowed(2000, 1000) == wishes._allowed(10**6, 100) == wishes.PLENTY
 
 
+def test_no_more_iterations_are_granted_than_are_asked_for_or_allowed():
+    def granted(rows, columns, max_iter, **options):
+        problem = SimpleNamespace(X=np.broadcast_to(0.0, (rows, columns)))
+        return wishes._affordable(replace(WISH, max_iter=max_iter), problem, 1.0, **options).max_iter
+
+    assert [granted(1000, 23_000, n) for n in (10, 200)] == [10, wishes.FEWEST]
+    assert [granted(2000, 1000, n) for n in (10, 200)] == [10, wishes.PLENTY]
+    assert granted(1000, 23_000, 200, trial=True) == wishes.FEWEST // wishes.TRIAL
+    assert granted(2000, 1000, 200, trial=True) == wishes.PLENTY
+    assert granted(90, 30, 1000) == 1000
+
+
 def test_a_hard_path_goes_on_from_its_own_sizes_alone(monkeypatch):
     """It begins at a posterior of another size, from which nothing is to be carried on."""
     onward, seen = path._onward, []

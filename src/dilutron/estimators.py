@@ -55,8 +55,8 @@ class EPClassifier(SparseClassifier):
         Moments must match to this.
     max_iter : int
         Iterations at most for each expected size; where sizes are tried on a table with more features than rows never
-        more than 200, and on larger ones, where they are dear, fewer, down to 25. What is kept of the path and has
-        not settled by then goes on, with so many once more.
+        more than 200, and on larger ones, where they are dear, fewer, down to 25, or 60 where rows are more. What is
+        kept of the path and has not settled by then goes on, with so many once more.
     warm_start : bool
         Begin at the last fit where it had the same labels and as many features.
     verbose : bool
