@@ -27,18 +27,18 @@ from dilutron.special import Vector
 ETA, LEVEL, FDR, BINS = 0.95, 0.9, 0.1, 10
 GROUPS, GROUPED = 10, 10  # groups of each of the first instances: every one is another solve
 BLOCK = 4  # columns of a block: groups whose probability is neither 0 nor 1
-UNEQUAL = "mvn, unequal columns"
+UNEQUAL = "mvn"
 
 
 def unit_mvn_patterns(n_patterns: int, n_weights: int, rng: np.random.Generator) -> Vector:
-    """The same with columns of one size: the law of a classifier that standardises."""
+    """Correlated patterns with columns of one size, as a classifier that standardises believes them to be."""
     X = mvn_patterns(n_patterns, n_weights, rng)
     return np.asarray(X / X.std(axis=0))
 
 
 DESIGNS: dict[str, Patterns] = {
     "iid": iid_patterns,
-    "mvn": unit_mvn_patterns,
+    "mvn, unit columns": unit_mvn_patterns,
     UNEQUAL: mvn_patterns,
     "blocks": partial(block_patterns, correlation=0.8, size=BLOCK),
 }

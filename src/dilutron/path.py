@@ -145,7 +145,7 @@ def _descent(
     *,
     closer: bool = False,
 ) -> Path:
-    """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins where the last two lead.
+    """Posteriors at expected sizes from dense, where EP is easy, to sparse; each begins where those before lead.
 
     The path ends with the densities, where the total has dropped well below its best, or after LOST sizes in a row
     without convergence: it is then sparser than the data allow. Where it comes `closer`, the first that is lost after
@@ -158,7 +158,7 @@ def _descent(
     while left:
         density = left.pop(0)
         rho = density_of(density, wish.odds)
-        posterior = solve_at(rho, nearby(rho), _onward(begun, rest / density, wish) if begun else warm)
+        posterior = solve_at(rho, nearby(rho), _onward(begun, rho, wish) if begun else warm)
         path.append(_point(density, posterior, score, wish))
         if path[-1].good:
             best, lost, rest = max(best, path[-1].total), 0, density
@@ -172,20 +172,25 @@ def _descent(
     return sorted(path, key=lambda point: -point.density)
 
 
-def _onward(begun: list[Posterior], sparser_by: float, wish: Wish) -> Posterior:
-    """Where the next size begins, sparser than the last of these by that factor."""
+def _onward(begun: list[Posterior], density: float | Vector, wish: Wish) -> Posterior:
+    """Where a size begins after these: where the rows put it if they are many, and else where the last two lead."""
     last = begun[-1]
-    tall = last.flip is not None and last.flip.size >= last.mean.size
-    if tall and "beta" in wish.learn:
-        return _rescaled(last, sparser_by)
+    if "beta" in wish.learn and _rows(last) >= last.mean.size:
+        return _rescaled(last, float(np.mean(last.weights.rho) / np.mean(density)))
     return _ahead(*begun) if len(begun) == 2 else last
+
+
+def _rows(posterior: Posterior) -> float:
+    """How many labels it has seen, each as often as it counts."""
+    assert posterior.flip is not None  # all methods that take a density know of wrong labels
+    return float(np.sum(np.broadcast_to(posterior.labels.copies, posterior.flip.shape)))
 
 
 def _rescaled(posterior: Posterior, factor: float) -> Posterior:
     """The posterior for labels that are harder by that factor, in units in which its fields tell them as well.
 
     A learned beta goes with the density, for one signal-to-noise ratio. Where rows are many, they give the weights over
-    that noise: their sites need but other units.
+    that noise: their sites need but other units. An intercept's, which does not, is found again at once.
     """
     if posterior.sites is None:
         return posterior
@@ -218,9 +223,8 @@ def _between(one: Posterior, other: Posterior) -> Posterior:
 
 
 def _point(density: float, posterior: Posterior, score: Callable[[Posterior], float], wish: Wish) -> Point:
-    assert posterior.flip is not None  # all methods that take a density know of wrong labels
-    n_rows, n_features = np.sum(np.broadcast_to(posterior.labels.copies, posterior.flip.shape)), posterior.mean.size
-    prior = log_prior(density * n_features, float(n_rows), n_features)
+    n_features = posterior.mean.size
+    prior = log_prior(density * n_features, _rows(posterior), n_features)
     trust = 1.0 if wish.criterion == "evidence" else TRUST
     return Point(density, posterior, score(posterior), prior, at_rest(posterior, wish.tol), trust)
 

@@ -26,7 +26,7 @@ INTERCEPT = Normal(0.1)  # an intercept's own, wide prior: without it unbalanced
 COUNTS = (19.0, 1.0)  # right and wrong labels believed seen before: a learned eta is ETA until the data speak
 ETA = COUNTS[0] / sum(COUNTS)
 FEWEST, MOST = 25, 200  # iterations allowed at each size of the path where features outnumber rows, between the two,
-PLENTY = 60  # or elsewhere so many or more,
+PLENTY = 60  # or, where they do not, so many or more,
 WORK = 1e10  # such that they cost no more multiplications than this: about a second
 TRIAL = 3  # the part of these that a trial gets
 TRIAL_TOL = 1e-2  # tolerance of a trial, or a coarser one that is asked for
@@ -203,17 +203,21 @@ def solved_at(
 def _affordable(wish: Wish, problem: Problem, copies: float | Vector, *, trial: bool = False) -> Wish:
     """The wish with no more iterations than a size of the path, or a trial, is allowed."""
     n_rows, n_features = problem.X.shape
-    if not (trial or wish.density is None):
-        return wish
-    allowed = _allowed(n_rows, n_features)
     wide = np.sum(np.broadcast_to(copies, n_rows)) < n_features
+    if not (trial or wish.density is None) or not (wide or "beta" in wish.learn):
+        return wish
+    allowed = _allowed(n_rows, n_features) if wide else _plenty(n_rows, n_features)
     return replace(wish, max_iter=min(wish.max_iter, allowed // TRIAL if trial and wide else allowed))
 
 
 def _allowed(n_rows: int, n_features: int) -> int:
     """Iterations at one size of the path: sparse sizes may need many, which a large table makes dear."""
-    cost = float(min(n_rows, n_features) ** 2 * max(n_rows, n_features))
-    return int(np.clip(WORK / cost, FEWEST, MOST) if n_rows < n_features else max(WORK / cost, PLENTY))
+    return int(np.clip(WORK / (n_rows**2 * n_features), FEWEST, MOST))
+
+
+def _plenty(n_rows: int, n_features: int) -> int:
+    """The same where rows are many: each size begins near its rest, and takes long only where there is none."""
+    return int(max(WORK / (n_rows * n_features**2), PLENTY))
 
 
 def dear(n_rows: int, n_features: int) -> bool:
