@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import alone, doubtful, in_r, paper, peers, runtime, synthetic
+from benchmarks import alone, doubtful, in_r, paper, peers, protocol, runtime, synthetic
 from benchmarks.rows import printed
 from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve
 from dilutron.data import lesson
@@ -192,3 +192,13 @@ def busy(cell):
 
 def test_a_trial_ends_with_its_share_of_the_cpu():
     assert alone.alone(busy, {"rows": 1}, limit=1.0)["ended"] == "not within 1 s of CPU"
+
+
+def test_the_nearer_reading_of_a_protocol_has_the_smaller_sum_of_squares():
+    lines = [
+        {"method": "r1bcs", "difference_se_before": before, "difference_se_after": after}
+        for before, after in ((-3.0, 1.0), (-2.0, -1.0))
+    ]
+    before, after = protocol.readings(lines)
+    assert (before["chi2"], before["below"], before["lowest_difference_se"]) == (13.0, 1, -3.0)
+    assert (after["chi2"], after["below"], after["mean_difference_se"]) == (2.0, 0, 0.0)
