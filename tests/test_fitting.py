@@ -125,9 +125,9 @@ def test_the_densest_size_stays_where_the_next_is_no_longer_dense():
 
 def test_few_rows_are_not_believed_to_tell_of_many_features():
     assert log_prior(20, 60, 2000) == 0.0  # a third of the rows
-    assert log_prior(25, 600, 100) == 0.0  # or a quarter of the features, if that is less
+    assert log_prior(15, 600, 120) == 0.0  # or an eighth of the features, if that is less
     assert [log_prior(size, 60, 60_000_000) for size in (40, 10)] == pytest.approx([-0.5, -np.log(2.0)], rel=1e-5)
-    assert [log_prior(size, 600, 100) for size in (100, 6.25)] == pytest.approx([-0.5, -np.log(2.0)])
+    assert [log_prior(size, 600, 120) for size in (60, 3.75)] == pytest.approx([-0.5, -np.log(2.0)])
     assert log_prior(2, 60, 2000) > log_prior(200, 60, 2000) + 1.0  # few features are always thinkable
     twice = table()._replace(copies=np.full(90, 2.0))
     repeated = Table(np.tile(twice.X, (2, 1)), np.tile(twice.signs, 2), np.ones(180), None)
@@ -364,6 +364,21 @@ def test_an_interval_is_that_of_the_slab(beta, rho, tail):
     np.testing.assert_allclose((low + high) / 2, p.mean / p.inclusion)
     mixture = p.inclusion * (((high - low) / 2 / tail(p)) ** 2 + (p.mean / p.inclusion) ** 2) - p.mean**2
     np.testing.assert_allclose(mixture, p.std**2, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("beta", "bell"), [(1.0, stats.norm()), (np.inf, stats.t(df=4.0))])
+def test_an_interval_of_an_average_is_that_of_the_mixture(beta, bell):
+    """Not of one bell with the mixture's moments, which is too wide where its parts differ in width."""
+    problem, _ = teacher_problem(30, 1.0, eta=0.9)
+    one, other = (solve(problem, SpikeSlab(rho, lam), RobustProbit(0.9, beta)) for rho, lam in ((0.1, 1.0), (0.3, 0.2)))
+    fit = Fit((Share(0.3, one), Share(0.7, other)))
+    below = np.zeros((2, 30))
+    for weight, p in fit.shares:
+        mean = p.mean / p.inclusion
+        std = np.sqrt(p.std**2 / p.inclusion - (1.0 - p.inclusion) * mean**2)
+        below += weight * p.inclusion * bell.cdf((np.array(fit.interval(0.9)) - mean) / std)
+    present = fit.average(lambda p: p.inclusion)
+    np.testing.assert_allclose(below, np.outer([0.05, 0.95], present), rtol=1e-6)
 
 
 def test_an_interval_of_a_method_without_inclusion_is_gaussian():

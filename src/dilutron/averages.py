@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
@@ -19,6 +20,7 @@ Mask = NDArray[np.bool_]
 # Degrees of freedom of an interval's tails under hard labels: for each weight that is present, and at least. A
 # correction by measurement: with known parameters Gaussian tails of 90 % held 86 % (python -m benchmarks calibration).
 FREEDOM, LEAST = 0.5, 4.0
+HALVINGS = 40  # of the distance between the quantiles of a mixture's parts, to find its own
 
 
 class Tried(NamedTuple):
@@ -134,22 +136,59 @@ class Fit:
         return np.asarray(self.average(lambda p: p.probability(rows, self.sharpness)))
 
     def interval(self, level: float) -> tuple[Vector, Vector]:
-        """Where a weight lies with probability `level`, given that it is present: equal tails around its mean.
+        """Where a weight lies with probability `level`, given that it is present: equal tails.
 
-        Hard labels tell nothing of the common size of the weights, of which EP is too sure. There the tails are
-        Student's instead of a Gaussian's, the longer the fewer weights there are to tell it.
+        The law of a weight that is present has one bell for each posterior. Hard labels tell nothing of the common size
+        of the weights, of which EP is too sure: there the bells are Student's instead of Gaussian, with tails that are
+        the longer the fewer weights there are to tell it.
         """
-        present = np.ones_like(self.mean) if self.inclusion is None else np.maximum(self.inclusion, 1e-12)
-        mean = self.mean / present
-        std = np.sqrt(np.maximum(self.std**2 / present - (1.0 - present) * mean**2, 0.0))
-        half = std * self._tail(0.5 + 0.5 * level)
-        return mean - half, mean + half
+        laws, bell = [_present(posterior) for _, posterior in self.shares], self._bell()
+        shares = np.array([share.weight * law.share for share, law in zip(self.shares, laws, strict=True)])
+        mean, std = (np.array([getattr(law, name) for law in laws]) for name in ("mean", "std"))
+        mixture = _Present(shares / shares.sum(axis=0), mean, std)
+        return _quantile(mixture, bell, 0.5 - 0.5 * level), _quantile(mixture, bell, 0.5 + 0.5 * level)
 
-    def _tail(self, below: float) -> float:
-        """The quantile of a weight's law, given that it is present, in units of its standard deviation."""
+    def _bell(self) -> _Bell:
+        """The law of a weight that is present under one posterior, in units of its standard deviation."""
         if self.size is None or not all(posterior.labels.hard for _, posterior in self.shares):
-            return float(ndtri(below))
-        return float(stdtrit(max(FREEDOM * self.size, LEAST), below))
+            return _Bell(ndtr, ndtri)
+        freedom = max(FREEDOM * self.size, LEAST)
+        return _Bell(partial(stdtr, freedom), partial(stdtrit, freedom))
+
+
+class _Bell(NamedTuple):
+    """A distribution function and its inverse."""
+
+    below: Callable[[Any], Any]
+    place: Callable[[Any], Any]
+
+
+class _Present(NamedTuple):
+    """Weights, given that they are present: mean and standard deviation, and the share of the probability."""
+
+    share: Vector
+    mean: Vector
+    std: Vector
+
+
+def _present(posterior: Posterior) -> _Present:
+    """Under one posterior, for the columns as they came."""
+    mean, std = posterior.mean / posterior.scale, posterior.std / posterior.scale
+    share = np.ones_like(mean) if posterior.inclusion is None else np.maximum(posterior.inclusion, 1e-12)
+    mean = mean / share
+    return _Present(share, mean, np.sqrt(np.maximum(std**2 / share - (1.0 - share) * mean**2, 0.0)))
+
+
+def _quantile(parts: _Present, bell: _Bell, below: float) -> Vector:
+    """Of mixtures with a part in each row: between the quantiles of the parts, by bisection."""
+    ends = parts.mean + parts.std * bell.place(below)
+    low, high, width = ends.min(axis=0), ends.max(axis=0), np.maximum(parts.std, np.finfo(np.float64).tiny)
+    for _ in range(HALVINGS if np.any(high > low) else 0):
+        middle = 0.5 * (low + high)
+        with np.errstate(over="ignore"):  # of a part without spread
+            above = np.sum(parts.share * bell.below((middle - parts.mean) / width), axis=0) > below
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(0.5 * (low + high))
 
 
 def at_rest(posterior: Posterior, tol: float) -> bool:

@@ -18,7 +18,7 @@ from dilutron.special import Vector
 from dilutron.wishes import TRIAL_TOL, Table, Wish, dear, dearest, density_of, known, solved_at
 
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
-PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 4.0  # sizes believed typical before the data: the smaller of the two
+PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 8.0  # sizes believed typical before the data: the smaller of the two
 SPREAD = np.log(2.0)  # width of that belief in the log of the size where rows are few
 REACH = 16.0  # the path goes so many times above and below the typical size: data that say more than the belief decide
 # Weight of a label that was left out. Few labels decide between two sizes, and by chance. A compromise: on correlated
