@@ -1,6 +1,6 @@
 """Programs of R, where it has them, called with a file of numbers.
 
-Debian: r-cran-glmnet. sparsevb: R's install.packages.
+Debian: r-cran-glmnet. sparsevb and varbvs: R's install.packages.
 """
 
 from __future__ import annotations
@@ -97,3 +97,11 @@ class SparseVB(InR):
     package = "sparsevb"
     call = 'svb.fit(x, y, family = "logistic")'
     answer = "c(0, model$mu * model$gamma, model$gamma)"
+
+
+class Varbvs(InR):
+    """Variational Bayes with a spike and a Gaussian slab, averaged over a grid of sparsities, all as it comes."""
+
+    package = "varbvs"
+    call = 'varbvs(x, NULL, y, family = "binomial", verbose = FALSE)'
+    answer = "c(model$beta.cov[1], model$beta, model$pip)"

@@ -117,7 +117,7 @@ def test_what_led_to_a_trial_is_no_part_of_its_memory():
     assert busy["peak_mb"] - busy["before_mb"] > 100.0
 
 
-@pytest.mark.parametrize("program", [in_r.GlmnetCV, in_r.SparseVB])
+@pytest.mark.parametrize("program", [in_r.GlmnetCV, in_r.SparseVB, in_r.Varbvs])
 def test_programs_of_r_see_the_same_table(program):
     if in_r.version(program.package) is None:
         pytest.skip(f"R has no {program.package}")

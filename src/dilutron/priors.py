@@ -7,10 +7,10 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, xlog1py, xlogy
+from scipy.special import expit, log_ndtr, ndtr, xlog1py, xlogy
 
 from dilutron.options import number, numbers, pair
-from dilutron.special import Vector, decay, hazard, truncated
+from dilutron.special import Vector, decay, hazard, log_normal, truncated
 
 TAILS = 0.99  # share of a Gaussian tail's precision that a cavity of negative precision may use up
 FAINT = 1e-100  # a learned precision stays between this and its inverse
@@ -142,8 +142,8 @@ class SpikeSlab(Prior):
 
     def moments(self, cavity: Gaussians) -> Tilted:
         """Eqs. (39) to (41), in log space so that no exponential overflows."""
-        log_spike = np.log1p(-self.rho) + _log_normal(cavity.mean, cavity.var)
-        log_slab = np.log(self.rho) + _log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.lam))
+        log_spike = np.log1p(-self.rho) + log_normal(cavity.mean, cavity.var)
+        log_slab = np.log(self.rho) + log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.lam))
         return Tilted(np.logaddexp(log_spike, log_slab), *self.tilted(cavity))  # Eq. (39)
 
     def tilted(self, cavity: Gaussians) -> Gaussians:
@@ -175,11 +175,11 @@ class SpikeSlab(Prior):
             wanted = (present.sum() + self.counts[0]) / (present.size + sum(self.counts))
             now = np.mean(self.rho)
             odds = self.rho / (1.0 - self.rho) * (wanted / (1.0 - wanted)) * ((1.0 - now) / now)
-            new = replace(new, rho=_plain(odds / (1.0 + odds)))
+            new = replace(new, rho=odds / (1.0 + odds))
         if "lam" in names:
             power = np.sum(present * self.lam * (slab.mean**2 + slab.var))
             gain = present.sum() / max(power, np.finfo(np.float64).tiny)  # weights may all have been driven to zero
-            new = replace(new, lam=_plain(np.clip(self.lam * gain, FAINT, 1.0 / FAINT)))
+            new = replace(new, lam=np.clip(self.lam * gain, FAINT, 1.0 / FAINT))
         return new
 
     def _log_odds(self, cavity: Gaussians) -> Vector:
@@ -262,7 +262,7 @@ class RobustProbit(Prior):
         if np.any(improper := cavity.var < 0.0):  # see `admits`
             mean, var = cavity.mean[improper], cavity.var[improper]
             log_z, tilted.mean[improper], tilted.var[improper] = decay(-mean / var, 1.0 / var)
-            tilted.log_z[improper] = log_z + _log_normal(mean, var)
+            tilted.log_z[improper] = log_z + log_normal(mean, var)
         return tilted
 
     def admits(self, precision: Vector, shift: Vector) -> NDArray[np.bool_]:
@@ -291,12 +291,14 @@ class RobustProbit(Prior):
 
     def learn(self, cavity: Gaussians, names: frozenset[str]) -> Self:
         """EM: eta becomes the mean probability that a label is right, 1/beta the mean squared noise."""
-        new, (scale, t, right, wrong, _) = self, self._split(cavity)
+        new = self
         if "eta" in names:
-            labels = np.sum(np.broadcast_to(self.copies, t.shape))
+            right = self._right(cavity)
+            labels = np.sum(np.broadcast_to(self.copies, right.shape))
             seen = (labels * self._average(right) + self.counts[0]) / (labels + sum(self.counts))
             new = replace(new, eta=max(float(seen), 0.5))
         if "beta" in names:
+            scale, t, right, wrong, _ = self._split(cavity)
             noise = 1.0 / (1.0 + self.beta * cavity.var)
             squared = scale**2 * (1.0 - t * (right * hazard(t) - wrong * hazard(-t)))  # E[(y - mean)^2]
             new = replace(new, beta=1.0 / self._average(noise * (noise * squared + cavity.var)))
@@ -313,6 +315,12 @@ class RobustProbit(Prior):
     def _average(self, values: Vector) -> float:
         """Over the labels, each as often as it counts."""
         return float(np.sum(self.copies * values) / np.sum(np.broadcast_to(self.copies, values.shape)))
+
+    def _right(self, cavity: Gaussians) -> Vector:
+        """P(label right), as `_split` has it, without the logs: M-steps ask for its mean again and again."""
+        t = cavity.mean / np.sqrt(np.abs(cavity.var) + 1.0 / self.beta)
+        right = self.eta * ndtr(t)
+        return np.asarray(right / (right + (1.0 - self.eta) * ndtr(-t))) if self.eta < 1.0 else np.ones_like(t)
 
     def _split(self, cavity: Gaussians) -> _Split:
         scale = np.sqrt(np.abs(cavity.var) + 1.0 / self.beta)
@@ -363,7 +371,7 @@ class Normal(Prior):
     def moments(self, cavity: Gaussians) -> Tilted:
         """A Gaussian times a Gaussian."""
         shrink = 1.0 / (1.0 + self.precision * cavity.var)
-        log_z = _log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.precision))
+        log_z = log_normal(cavity.mean, cavity.var + 1.0 / np.asarray(self.precision))
         return Tilted(log_z, cavity.mean * shrink, cavity.var * shrink)
 
     def flat_precision(self) -> float | Vector:
@@ -375,18 +383,9 @@ class Normal(Prior):
         return precision > -TAILS * np.asarray(self.precision)
 
 
-def _log_normal(mean: Vector, var: Vector) -> Vector:
-    """Log density; of a negative variance, the same form with |var|: it cancels in every use of log_z."""
-    return np.asarray(-0.5 * (np.log(2.0 * np.pi * np.abs(var)) + mean**2 / var))
-
-
 def _shared(parameter: float | Vector, slope: Vector) -> float | Vector:
     """A shared parameter's slope is the sum over the variables that share it."""
     return float(slope.sum()) if np.ndim(parameter) == 0 else slope
-
-
-def _plain(value: float | Vector) -> float | Vector:
-    return float(value) if np.ndim(value) == 0 else np.asarray(value)
 
 
 def _log_beta(counts: tuple[float, float], share: float) -> float:

@@ -59,3 +59,8 @@ def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
     mean = 1.0 / (rate * (1.0 + rest * q))
     log_z = -np.log(rate * (1.0 + q / (1.0 + rest * q)))
     return log_z, mean, (rest * (1.0 + rest * q) - 1.0) * mean**2
+
+
+def log_normal(mean: Vector, var: Vector) -> Vector:
+    """Log density at zero; of a negative variance, the same form with |var|: it cancels in every use of it."""
+    return np.asarray(-0.5 * (np.log(2.0 * np.pi * np.abs(var)) + mean**2 / var))
