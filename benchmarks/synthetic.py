@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.in_r import GlmnetCV, SparseVB
+from benchmarks.in_r import GlmnetCV, SparseVB, Varbvs
 from benchmarks.kept import Task, kept
 from benchmarks.peers import IN_R, Method, SkglmCV, code, installed, warm
 from benchmarks.rows import Row, by_cell, mean_se, rng_for, table, write
@@ -63,6 +63,7 @@ def methods(cell: Row) -> dict[str, Method]:
         "abess CV": Method(partial(_scaled, partial(_abess, cv=FOLDS)), "abess"),
         "glmnet L1": Method(partial(_scaled, GlmnetCV), IN_R + "glmnet"),
         BAYES: Method(partial(_scaled, SparseVB), IN_R + "sparsevb"),
+        "varbvs": Method(partial(_scaled, Varbvs), IN_R + "varbvs"),
     }
 
 

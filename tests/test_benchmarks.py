@@ -151,8 +151,8 @@ def test_programs_of_r_are_left_out_where_r_is_not(monkeypatch, capsys):
     monkeypatch.setattr(in_r, "version", lambda package: None)
     names = peers.installed(synthetic.methods({"rho": 0.5}))
     assert "dilutron" in names
-    assert not {"glmnet L1", "sparsevb"} & set(names)
-    assert "glmnet L1, sparsevb (" in capsys.readouterr().out
+    assert not {"glmnet L1", "sparsevb", "varbvs"} & set(names)
+    assert "glmnet L1, sparsevb, varbvs (" in capsys.readouterr().out
 
 
 def test_our_cpu_is_compared_with_sparsevb_on_the_same_instances():
