@@ -62,7 +62,7 @@ INSTANCES = {
     "runtime": 7,
     "real_data": 10,
     "independent": 2,
-    "label_errors": 20,
+    "label_errors": 10,
     "synthetic": 6,
     "synthetic_large": 6,
     "calibration": 40,

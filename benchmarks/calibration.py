@@ -207,7 +207,10 @@ def main(instances: int, jobs: int) -> None:
 
 
 def report(rows: list[Row]) -> None:
-    """Cell by cell, then pooled over designs, where the verdict falls: a cell alone is at the mercy of its floor."""
+    """Cell by cell, then pooled over designs, where the verdict falls: a cell alone is at the mercy of its floor.
+
+    Pooled, errors of opposite sign cancel; the mean of the cells' errors, beside their floor, tells how much.
+    """
     out = [
         {**dict(zip((*KEYS, "variant"), cell, strict=True)), **summary(group)}
         for cell, group in by_cell(rows, (*KEYS, "variant")).items()
@@ -217,6 +220,9 @@ def report(rows: list[Row]) -> None:
     pooled, bins = [], []
     for (patterns, n, variant), group in by_cell(rows, ("patterns", "n", "variant")).items():
         found = summary(group)
+        own = [Reliability.of(cell, "inclusion") for cell in by_cell(group, KEYS).values()]
+        found |= {"inclusion_error_cells": float(np.mean([cell.error for cell in own]))}
+        found |= {"inclusion_floor_cells": float(np.mean([cell.floor for cell in own]))}
         head = {"patterns": patterns, "n": n, "variant": variant}
         pooled.append({**head, **found, "verdict": verdict(variant, found)})
         bins += [{**head, **row} for kind in KINDS for row in curve(group, kind)]

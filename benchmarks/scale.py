@@ -78,6 +78,7 @@ VARIANTS = {  # what each way to save factorisations, or to make them cheaper, b
     "EPClassifier in double precision": Method(Double, "dilutron"),
     "EPClassifier, means in step": Method(InStep, "dilutron"),
 }
+MARKERS = dict(zip(CLASSIFIERS, "os^DvPX*<", strict=True))  # methods are told apart without colours too
 THREADED = (OURS, "VAMPClassifier")  # the others have one thread, whatever they are given
 
 
@@ -199,17 +200,16 @@ def _cost(row: Row) -> tuple[float, float]:
 
 
 def draw(rows: list[Row]) -> None:
-    """CPU seconds against size, and AUC against CPU seconds, one thread."""
+    """CPU seconds against size, and AUC against CPU seconds, one thread; without the variants."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    whole = [row for row in rows if row["ended"] == "whole" and row["threads"] == 1]
-    groups = by_cell(whole, ("method",)).items()
-    for marker, ((name,), group) in zip("os^DvPX*<>", groups, strict=False):  # told apart without colours too
-        points = sorted((*_cost(row), row["auc"]) for row in group)
+    whole = [row for row in rows if row["ended"] == "whole" and row["threads"] == 1 and row["method"] in MARKERS]
+    for (name,), group in by_cell(whole, ("method",)).items():
+        marker, points = MARKERS[name], sorted((*_cost(row), row["auc"]) for row in group)
         size, cpu, auc = zip(*points, strict=True)
         axes[0].plot(size, cpu, label=name, marker=marker, linewidth=2.0 if name == OURS else 1.0)
         axes[1].plot(cpu, auc, linestyle="none", marker=marker)

@@ -94,6 +94,7 @@ def test_coefficients_are_those_of_the_columns_as_they_came():
     stretched = EPClassifier().fit(X * 1000.0 + 7.0, Y)
     np.testing.assert_allclose(stretched.coef_ * 1000.0, MODEL.coef_, atol=1e-6)
     low, high = MODEL.coef_interval(0.9)
+    np.testing.assert_allclose(np.multiply(stretched.coef_interval(0.9), 1000.0), (low, high), atol=1e-4)
     assert low.shape == high.shape == (1, 30)
     assert np.all(low[0, [3, 11]] > 0)
     assert high[0, 7] < 0

@@ -381,6 +381,16 @@ def test_an_interval_of_an_average_is_that_of_the_mixture(beta, bell):
     np.testing.assert_allclose(below, np.outer([0.05, 0.95], present), rtol=1e-6)
 
 
+def test_an_interval_of_an_average_of_point_estimates_is_between_them():
+    """Without inclusion probabilities and without spread: half of the weight lies at each of two points."""
+    problem, _ = teacher_problem(20, 2.0, eta=0.9)
+    p = replace(solve(problem, SpikeSlab(0.3), ThetaMixture(0.9), method="r1bcs"), std=np.zeros(20))
+    fit = Fit((Share(0.5, p), Share(0.5, replace(p, mean=p.mean + 1.0))))
+    low, high = fit.interval(0.9)
+    np.testing.assert_allclose(low, p.mean, atol=1e-9)
+    np.testing.assert_allclose(high, p.mean + 1.0, atol=1e-9)
+
+
 def test_an_interval_of_a_method_without_inclusion_is_gaussian():
     problem, _ = teacher_problem(20, 2.0, eta=0.9)
     p = solve(problem, SpikeSlab(0.3), ThetaMixture(0.9), method="r1bcs")

@@ -319,8 +319,9 @@ class RobustProbit(Prior):
     def _right(self, cavity: Gaussians) -> Vector:
         """P(label right), as `_split` has it, without the logs: M-steps ask for its mean again and again."""
         t = cavity.mean / np.sqrt(np.abs(cavity.var) + 1.0 / self.beta)
-        right = self.eta * ndtr(t)
-        return np.asarray(right / (right + (1.0 - self.eta) * ndtr(-t))) if self.eta < 1.0 else np.ones_like(t)
+        above = ndtr(t)
+        right, wrong = self.eta * above, (1.0 - self.eta) * (1.0 - above)
+        return np.asarray(right / (right + wrong)) if self.eta < 1.0 else np.ones_like(t)
 
     def _split(self, cavity: Gaussians) -> _Split:
         scale = np.sqrt(np.abs(cavity.var) + 1.0 / self.beta)

@@ -1,4 +1,4 @@
-"""Gaussian tail functions that survive large arguments."""
+"""Gaussian functions: tails that survive large arguments, and the log density of cavities."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
 
 
 def log_normal(mean: Vector, var: Vector) -> Vector:
-    """Log density at zero; of a negative variance, the same form with |var|: it cancels in every use of it."""
+    """Log of N(0; mean, var); of a negative variance, the same form with |var|: it cancels in every use of it."""
     return np.asarray(-0.5 * (np.log(2.0 * np.pi * np.abs(var)) + mean**2 / var))
