@@ -18,6 +18,7 @@ from benchmarks import (
     reading,
     real_data,
     runtime,
+    savings,
     scale,
     size,
     speed,
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "tall": tall.main,
     "tall_workers": tall.together,
     "scale": scale.main,
+    "savings": savings.main,
     "reading": reading.main,
     "wide_run": wide_run.main,
     "real_data": real_data.main,
@@ -66,6 +68,7 @@ INSTANCES = {
     "synthetic": 6,
     "synthetic_large": 6,
     "calibration": 40,
+    "savings": 3,
     "trust": 2,
     "gibbs": gibbs.PROBLEMS,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
@@ -19,8 +19,7 @@ from benchmarks.in_r import GlmnetCV, SparseVB, Varbvs
 from benchmarks.kept import kept
 from benchmarks.peers import IN_R, METHODS, OURS, Method, _scaled, code, installed
 from benchmarks.rows import Row, by_cell, rng_for, table, write
-from dilutron import student
-from dilutron.estimators import EPClassifier, VAMPClassifier
+from dilutron.estimators import VAMPClassifier
 
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "scale.png"
 SIZES = ((62, 2000), (102, 12_600), (1000, 23_000), (100_000, 200), (1_000_000, 100))
@@ -37,33 +36,6 @@ def _celer() -> Any:
     return _scaled(GridSearchCV(LogisticRegression(), {"C": strengths}, scoring="accuracy", cv=5))
 
 
-class Whole(EPClassifier):
-    """Ours without working sets: what they buy. There is no option for it, so a process that fits it has no other."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        student.DEAR = np.inf
-        return super().fit(X, y, sample_weight)
-
-
-class Double(EPClassifier):
-    """Ours in double precision throughout, in a process of its own as well."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        student.ROUGH = np.inf
-        return super().fit(X, y, sample_weight)
-
-
-class InStep(EPClassifier):
-    """Ours with its means moved at factorisations only, in a process of its own as well."""
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        student.PROPER, student.PARTLY = (
-            tuple(rung._replace(pace=rung.pace._replace(means=0)) for rung in rungs)
-            for rungs in (student.PROPER, student.PARTLY)
-        )
-        return super().fit(X, y, sample_weight)
-
-
 CLASSIFIERS = {
     **{name: METHODS[name] for name in (OURS, "L1-CV", "skglm L1-CV", "abess")},
     "VAMPClassifier": Method(VAMPClassifier, "dilutron"),
@@ -71,12 +43,6 @@ CLASSIFIERS = {
     "glmnet (R)": Method(GlmnetCV, IN_R + "glmnet"),
     "sparsevb (R)": Method(lambda: _scaled(SparseVB()), IN_R + "sparsevb"),
     "varbvs (R)": Method(lambda: _scaled(Varbvs()), IN_R + "varbvs"),
-}
-WHOLE = "EPClassifier without working sets"
-VARIANTS = {  # what each way to save factorisations, or to make them cheaper, buys on wide tables
-    WHOLE: Method(Whole, "dilutron"),
-    "EPClassifier in double precision": Method(Double, "dilutron"),
-    "EPClassifier, means in step": Method(InStep, "dilutron"),
 }
 MARKERS = dict(zip(CLASSIFIERS, "os^DvPX*<", strict=True))  # methods are told apart without colours too
 THREADED = (OURS, "VAMPClassifier")  # the others have one thread, whatever they are given
@@ -107,7 +73,7 @@ def fit(cell: Row) -> Row:
     small = np.random.default_rng(0).standard_normal((40, 30)), np.arange(40) % 2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make = (CLASSIFIERS | VARIANTS)[cell["method"]].make
+        make = CLASSIFIERS[cell["method"]].make
         make().fit(small[0] + small[1][:, None], small[1])  # no time is that of a compiler
         units = _products(X[train])
         model, figures = measured(lambda: make().fit(X[train], y[train]))
@@ -157,13 +123,11 @@ def main(instances: int, jobs: int) -> None:
     for rows, columns in sizes:
         wide = rows < columns
         slow = {row["method"] for row in done if row["ended"] != "whole" and (row["rows"] < row["columns"]) == wide}
-        methods = there | (VARIANTS if wide else {})
         cells = [
             {"rows": rows, "columns": columns, "method": name, "threads": threads, "code": code(method)}
-            for name, method in methods.items()
+            for name, method in there.items()
             for threads in ((1, 2) if name in THREADED else (1,))
             if name not in slow  # it would not end at a larger size of this shape either
-            and (name != WHOLE or rows**2 * columns > student.DEAR)  # smaller ones have none
         ]
         done += kept("scale", trial, [(cell, 0) for cell in cells], 1)
         report(done)  # so far: the next size may take an hour
@@ -200,14 +164,14 @@ def _cost(row: Row) -> tuple[float, float]:
 
 
 def draw(rows: list[Row]) -> None:
-    """CPU seconds against size, and AUC against CPU seconds, one thread; without the variants."""
+    """CPU seconds against size, and AUC against CPU seconds, one thread."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    whole = [row for row in rows if row["ended"] == "whole" and row["threads"] == 1 and row["method"] in MARKERS]
+    whole = [row for row in rows if row["ended"] == "whole" and row["threads"] == 1]
     for (name,), group in by_cell(whole, ("method",)).items():
         marker, points = MARKERS[name], sorted((*_cost(row), row["auc"]) for row in group)
         size, cpu, auc = zip(*points, strict=True)

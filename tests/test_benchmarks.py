@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks import alone, doubtful, in_r, paper, peers, protocol, runtime, synthetic
+from benchmarks import alone, doubtful, in_r, paper, peers, protocol, runtime, savings, synthetic
 from benchmarks.rows import printed
-from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve
+from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve, student
 from dilutron.data import lesson
 from dilutron.experiments.compare import published
 from dilutron.experiments.paper import ITEMS
@@ -202,3 +202,28 @@ def test_the_nearer_reading_of_a_protocol_has_the_smaller_sum_of_squares():
     before, after = protocol.readings(lines)
     assert (before["chi2"], before["below"], before["lowest_difference_se"]) == (13.0, 1, -3.0)
     assert (after["chi2"], after["below"], after["mean_difference_se"]) == (2.0, 0, 0.0)
+
+
+def test_savings_are_ratios_to_the_default_fit_of_the_same_turn():
+    def turn(*seconds):
+        names = list(savings.WITHOUT)[: len(seconds)]
+        common = {"rows": 9, "columns": 90, "ended": "whole", "auc": 0.5, "factorisations": 7}
+        return [{**common, "fit": name, "cpu_seconds": s} for name, s in zip(names, seconds, strict=True)]
+
+    first, second = savings.lines([turn(1.0, 1.5), turn(10.0, 20.0), turn(4.0, 4.0)])
+    assert (first["fit"], first["cpu_ratio"], first["cpu_seconds"]) == ("default", 1.0, 4.0)
+    assert (second["fit"], second["cpu_ratio"], second["turns"]) == ("without working sets", 1.5, 3)
+    with pytest.raises(RuntimeError, match="'default' of 9 rows: late"):
+        savings.lines([[{**turn(1.0)[0], "ended": "late"}]])
+
+
+@pytest.mark.skipif(not alone.CLEAR.exists(), reason="memory is counted as Linux does")
+def test_a_fit_without_a_saving_has_a_process_of_its_own():
+    """Means that are moved at factorisations alone ask for more of these."""
+    rows = [
+        alone.alone(savings.fit, {"rows": 60, "columns": 3000, "fit": name})
+        for name in ("default", "without means moved alone")
+    ]
+    assert [row["ended"] for row in rows] == ["whole", "whole"]
+    assert rows[0]["factorisations"] < rows[1]["factorisations"]
+    assert student.PROPER[0].pace.means > 0
