@@ -62,5 +62,5 @@ def decay(rate: Vector, precision: Vector) -> tuple[Vector, Vector, Vector]:
 
 
 def log_normal(mean: Vector, var: Vector) -> Vector:
-    """Log of N(0; mean, var); of a negative variance, the same form with |var|: it cancels in every use of it."""
+    """Log of N(0; mean, var); of a negative variance, the same form with its size: it cancels in every use of it."""
     return np.asarray(-0.5 * (np.log(2.0 * np.pi * np.abs(var)) + mean**2 / var))
