@@ -17,7 +17,7 @@ def test_the_demo_finds_wrong_labels_and_says_what_to_open(tmp_path, monkeypatch
     assert printed.splitlines()[-1] == f"Open {run / 'report.html'}"
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "p181" in page
-    assert 'class="verdict care"' in page, "twelve features are named, of which four are expected to be mistakes"
+    assert 'class="verdict care"' in page, "many of the features that are named are expected to be mistakes"
     found, suspects = map(int, re.search(r"turned over, (\d+) are among the (\d+) suspects", printed).groups())
     assert found >= 10
     assert suspects <= 15
