@@ -86,7 +86,9 @@ def rows_for(table, method, alpha, values, column, status="converged", **more):
 
 
 def one(table, rows, variant="ep", alpha=1.0, quantity=None, column=None, patterns="iid"):
+    """The comparison of a cell; of areas, where nothing else is said, that by the size of the weights."""
     quantity = quantity or QUANTITIES[table]
+    column = column or ("auc" if quantity == "auc" else None)
     (found,) = [
         line
         for line in compare(table, rows)
@@ -211,16 +213,21 @@ def test_nan_is_left_out_and_counted():
     assert (line.ours, line.used, line.instances) == (pytest.approx(0.7), 2, 3)
 
 
-def test_both_settings_of_grvamp_and_both_scales_of_r1bcs_stand_beside_one_number():
+def test_both_settings_of_grvamp_both_rankings_and_both_scales_of_r1bcs_stand_beside_one_number():
     found = compare("table-3", [])
     runs = [(line.variant, line.column) for line in found if line.alpha == 1.0 and line.patterns == "iid"]
     assert runs == [
         ("ep", "auc"),
+        ("ep", "auc_inclusion"),
         ("grvamp-paper", "auc"),
+        ("grvamp-paper", "auc_inclusion"),
         ("grvamp", "auc"),
+        ("grvamp", "auc_inclusion"),
         ("r1bcs", "auc_scaled"),
         ("r1bcs", "auc"),
     ]
+    rows = [{**row, "auc_inclusion": row["auc"] + 0.1} for row in rows_for("table-3", "ep", 1.0, [0.5], "auc")]
+    assert one("table-3", rows, column="auc_inclusion").ours == pytest.approx(0.6)
     rows = rows_for("table-3", "r1bcs", 1.0, [0.5, 0.6], "auc", patterns="iid")
     rows = [{**row, "auc_scaled": row["auc"] + 0.1} for row in rows]
     assert one("table-3", rows, "r1bcs", column="auc").ours == pytest.approx(0.55)

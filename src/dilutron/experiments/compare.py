@@ -25,8 +25,11 @@ COLUMN = {"auc": "auc", "rho": "rho_learned", "eta": "eta_learned", "seconds": "
 # default are others.
 VARIANTS = {"ep": ("ep",), "grvamp": ("grvamp-paper", "grvamp"), "r1bcs": ("r1bcs",)}
 
-# R1BCS was fed columns of unit norm; whether its weights were scaled back before they were ranked is not said.
-COLUMNS = {("r1bcs", "auc"): ("auc_scaled", "auc")}
+# Where the print leaves open what was ranked, both stand beside it. EP and grVAMP: by |w|, or by the probability of
+# being present; Fig. 4, to which Table 3 refers, has both. R1BCS was fed columns of unit norm; whether its weights were
+# scaled back is not said.
+RANKINGS = ("auc", "auc_inclusion")
+COLUMNS = {("ep", "auc"): RANKINGS, ("grvamp", "auc"): RANKINGS, ("r1bcs", "auc"): ("auc_scaled", "auc")}
 
 # Averages over converged runs, where the paper's caption or text says so; of all the others, over all instances.
 CONVERGED_ONLY = frozenset({"figure-3", "table-2", "table-5"})

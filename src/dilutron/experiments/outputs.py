@@ -38,8 +38,9 @@ READING = (
     " sqrt(f (1 - f) / n)). Within two the verdict is 'as published'; beyond, better or worse: AUC and convergence up,"
     " learned parameters nearer to the truth; fractions, which may be 0 or 1, by Fisher's exact test."
     f" 'too few' are fewer than {FEWEST} instances.",
-    "grvamp-paper is grVAMP with the paper's settings, grvamp with ours. R1BCS was fed columns of unit norm;"
-    " auc_scaled ranks its weights as they come, auc scaled back: which of them the paper ranked is not said.",
+    "grvamp-paper is grVAMP with the paper's settings, grvamp with ours. auc ranks by |w|, auc_inclusion by the"
+    " probability of being present: the paper's figure has both, its table does not say which. R1BCS was fed columns of"
+    " unit norm; auc_scaled ranks its weights as they come, auc scaled back: which was ranked is not said either.",
 )
 
 
