@@ -35,6 +35,7 @@ SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "varian
          "published", "published_se", "off", "published_off", "difference", "gain", "verdict", "instances",
          "converged")  # fmt: skip
 
+CELL = ("table", "patterns", "dynamics", "n", "eta", "alpha", "quantity")
 AVERAGES = ("item", "patterns", "dynamics", "n", "eta", "alpha", "method", "instances", "converged", "over", "mse",
             "mse_se", "mse_scaled", "mse_scaled_se", "auc", "auc_se", "auc_scaled", "auc_scaled_se", "auc_inclusion",
             "auc_inclusion_se")  # fmt: skip
@@ -112,8 +113,9 @@ def beside(store: Store) -> None:
 def verdicts(lines: list[Row]) -> list[Row]:
     """How the cells of each table came out, by variant, and over all tables. Cells without a verdict do not count.
 
-    `chance`: how probably the lowest of so many gains would be so low if ours and the paper's differed by nothing but
-    independent draws. A single cell below -2 is no surprise among ninety.
+    Where the paper leaves open what was ranked a cell has two numbers, each with its verdict. `chance`: how probably
+    the lowest gain of so many cells would be so low if ours and the paper's differed by nothing but independent draws
+    (the two numbers of a cell, of the same draws, as one). A single cell below -2 is no surprise among ninety.
     """
     judged = [line for line in lines if line["verdict"] in JUDGED and not line["quantity"].startswith("seconds")]
     groups = by_cell(judged, ("variant", "table", "column"))
@@ -122,8 +124,9 @@ def verdicts(lines: list[Row]) -> list[Row]:
     for (variant, table, column), some in sorted(groups.items()):
         lowest = min(line["gain"] for line in some)
         counts = {word: sum(line["verdict"] == word for line in some) for word in JUDGED}
-        chance = -np.expm1(len(some) * log_ndtr(-lowest))
-        group = {"variant": variant, "table": table, "column": column, "cells": len(some)}
+        cells = len(by_cell(some, CELL))
+        chance = -np.expm1(cells * log_ndtr(-lowest))
+        group = {"variant": variant, "table": table, "column": column, "cells": cells, "numbers": len(some)}
         out.append({**group, **counts, "lowest_gain": lowest, "chance": chance})
     return out
 

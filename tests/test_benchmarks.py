@@ -176,22 +176,22 @@ def test_our_cpu_is_compared_with_sparsevb_on_the_same_instances():
 
 
 def test_one_low_cell_among_many_is_no_surprise():
-    def line(gain, **more):
-        verdict = "worse" if gain < -2.0 else "as published"
-        return {
-            "variant": "ep",
-            "table": "table-3",
-            "column": "auc",
-            "quantity": "auc",
-            "verdict": verdict,
-            "gain": gain,
-        } | more
+    cell = {**dict.fromkeys(paper.CELL, ""), "table": "table-3", "quantity": "auc", "variant": "ep", "column": "auc"}
 
-    seconds = line(-9.0, quantity="seconds / EP")
-    (alone, _), (among, _) = (paper.verdicts([line(-2.5), *[line(0.0)] * n, seconds]) for n in (0, 89))
+    def line(gain, alpha, **more):
+        verdict = "worse" if gain < -2.0 else "as published"
+        return {**cell, "alpha": alpha, "verdict": verdict, "gain": gain, **more}
+
+    seconds = line(-9.0, 0, quantity="seconds / EP")
+    others = [line(0.0, alpha) for alpha in range(1, 90)]
+    (alone, _), (among, _) = (paper.verdicts([line(-2.5, 0), *some, seconds]) for some in ([], others))
     assert alone["chance"] == pytest.approx(0.00621, abs=1e-5)
     assert among["chance"] == pytest.approx(1.0 - (1.0 - 0.0062097) ** 90, abs=1e-4)
     assert (among["cells"], among["worse"], among["lowest_gain"]) == (90, 1, -2.5)
+    both = next(
+        row for row in paper.verdicts([line(-2.5, 0), line(-1.0, 0, column="auc_inclusion")]) if not row["column"]
+    )
+    assert (both["cells"], both["numbers"], both["chance"]) == (1, 2, alone["chance"])
 
 
 def busy(cell):

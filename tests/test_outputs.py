@@ -105,6 +105,14 @@ def test_misses_come_first(store, tmp_path):
     assert "## Worse than published\n\nNone." in (tmp_path / "comparison.md").read_text("utf-8")
 
 
+def test_what_was_ranked_stands_beside_the_method(store, tmp_path):
+    fill(store, "table-3", auc_inclusion=0.5)
+    publish([ITEMS["table-3"]], store, tmp_path)
+    text = (tmp_path / "comparison.md").read_text("utf-8")
+    for run in ("ep (auc)", "ep (auc_inclusion)", "grvamp-paper (auc_inclusion)", "r1bcs (auc_scaled)", "r1bcs (auc)"):
+        assert f"| {run} |" in text
+
+
 def test_an_empty_store_has_nothing_to_publish(store, tmp_path):
     assert publish([ITEMS["table-3"]], store, tmp_path / "out") == []
     assert not (tmp_path / "out").exists()

@@ -13,6 +13,7 @@ import numpy as np
 
 from dilutron.experiments.compare import (
     BETTER,
+    COLUMNS,
     CONVERGED_ONLY,
     FEWEST,
     VERDICTS,
@@ -39,8 +40,9 @@ READING = (
     " learned parameters nearer to the truth; fractions, which may be 0 or 1, by Fisher's exact test."
     f" 'too few' are fewer than {FEWEST} instances.",
     "grvamp-paper is grVAMP with the paper's settings, grvamp with ours. auc ranks by |w|, auc_inclusion by the"
-    " probability of being present: the paper's figure has both, its table does not say which. R1BCS was fed columns of"
-    " unit norm; auc_scaled ranks its weights as they come, auc scaled back: which was ranked is not said either.",
+    " probability of being present: the paper's figure has both orders and its table does not say which; its text names"
+    " |w| first. R1BCS was fed columns of unit norm; auc_scaled ranks its weights as they come, auc scaled back: which"
+    " was ranked is not said either.",
 )
 
 
@@ -192,7 +194,7 @@ def _title(item: Item) -> str:
 
 def _run(one: Comparison) -> str:
     """Which of our runs; where the paper's number may be one of two, which."""
-    return f"{one.variant} ({one.column})" if one.method == "r1bcs" and one.quantity == "auc" else one.variant
+    return f"{one.variant} ({one.column})" if (one.method, one.quantity) in COLUMNS else one.variant
 
 
 def _setting(where: str, n: int, eta: float) -> str:
