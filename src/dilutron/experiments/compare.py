@@ -26,8 +26,8 @@ COLUMN = {"auc": "auc", "rho": "rho_learned", "eta": "eta_learned", "seconds": "
 VARIANTS = {"ep": ("ep",), "grvamp": ("grvamp-paper", "grvamp"), "r1bcs": ("r1bcs",)}
 
 # Where the print leaves open what was ranked, both stand beside it. EP and grVAMP: by |w|, or by the probability of
-# being present; Fig. 4, to which Table 3 refers, has both, "mostly overlapping", and the text names |w| first. R1BCS was
-# fed columns of unit norm; whether its weights were scaled back is not said.
+# being present; Fig. 4, to which Table 3 refers, has both, and the text names |w| first. R1BCS was fed columns of unit
+# norm; whether its weights were scaled back is not said.
 RANKINGS = ("auc", "auc_inclusion")
 COLUMNS = {("ep", "auc"): RANKINGS, ("grvamp", "auc"): RANKINGS, ("r1bcs", "auc"): ("auc_scaled", "auc")}
 
