@@ -146,8 +146,8 @@ def summary(rows: list[Row]) -> list[Row]:
 def verdicts(rows: list[Row]) -> list[Row]:
     """Ours against the best peer of each set, which is the one it gains least on; and CPU against the reference.
 
-    The standard error takes folds as independent. They share samples, so it is too small rather than too large, and
-    "within one standard error" is hard rather than easy.
+    `se` takes folds as independent. They share samples, so it is too small: `verdict`, by it, is hard rather than easy.
+    `overlap` is the verdict by `overlap_se`, which allows for that.
     """
     out = []
     for (data,), group in by_cell(rows, ("data",)).items():
@@ -157,12 +157,26 @@ def verdicts(rows: list[Row]) -> list[Row]:
         for quantity in ("accuracy", "auc"):
             best = min(peers, key=lambda row: row[f"{quantity}_gain"])
             gain, se = best[f"{quantity}_gain"], best[f"{quantity}_gain_se"]
+            wide = overlap_se(se, best["folds"])
             answer = {"against": best["method"], "folds": best["folds"], "difference": gain, "se": se}
-            within = gain >= -se * (1.0 + 1e-9)  # where one fold differs the two are equal but for rounding
-            out.append({**compared, "quantity": quantity, **answer, "verdict": _word(within)})
+            words = {"verdict": _within(gain, se), "overlap_se": wide, "overlap": _within(gain, wide)}
+            out.append({**compared, "quantity": quantity, **answer, **words})
         ratio = {"against": REFERENCE, "folds": mine["folds"], "difference": mine["cpu_ratio"], "se": ""}
-        out.append({**compared, "quantity": "cpu_ratio", **ratio, "verdict": _word(mine["cpu_ratio"] <= CPU_ALLOWED)})
+        words = {"verdict": _word(mine["cpu_ratio"] <= CPU_ALLOWED), "overlap_se": "", "overlap": ""}
+        out.append({**compared, "quantity": "cpu_ratio", **ratio, **words})
     return out
+
+
+def overlap_se(se: float, folds: int) -> float:
+    """A standard error over folds that share rows, from that of independent ones.
+
+    Nadeau & Bengio (2003): 1/n becomes 1/n + (rows held out) / (rows learned from), however often folds are repeated.
+    """
+    return se * float(np.sqrt(1.0 + folds / (FOLDS - 1.0)))
+
+
+def _within(gain: float, se: float) -> str:
+    return _word(gain >= -se * (1.0 + 1e-9))  # where one fold differs the two are equal but for rounding
 
 
 def _word(met: bool) -> str:

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import independent, real_data
 from benchmarks.label_errors import one_score_each
 from benchmarks.peers import METHODS, OURS, REFERENCE, chosen
-from benchmarks.real_data import jaccard, paired, stability, verdicts
+from benchmarks.real_data import jaccard, overlap_se, paired, stability, verdicts
 
 
 def test_equal_choices_are_stable():
@@ -55,8 +55,17 @@ def test_the_best_peer_is_the_one_that_is_gained_on_least():
     found = verdicts(rows)
     assert [line["against"] for line in found] == ["abess", "abess", REFERENCE]
     assert [line["verdict"] for line in found] == ["reached", "reached", "missed"]
-    rows[2] = row("abess", -0.02, 0.1)
-    assert verdicts(rows)[0]["verdict"] == "missed"
+    rows[2] = row("abess", -0.014, 0.1)  # between one standard error of independent folds and one of those that overlap
+    assert [verdicts(rows)[0][name] for name in ("verdict", "overlap")] == ["missed", "reached"]
+    rows[2] = row("abess", -0.016, 0.1)
+    assert [verdicts(rows)[0][name] for name in ("verdict", "overlap")] == ["missed", "missed"]
+
+
+def test_folds_that_share_rows_count_for_less():
+    """The variance of ten times five folds is that of 1/50 + 1/4 of one, which more repeats would hardly lower."""
+    differences = np.random.default_rng(0).standard_normal(50)
+    naive = differences.std(ddof=1) / np.sqrt(50)
+    assert overlap_se(naive, 50) == pytest.approx(differences.std(ddof=1) * np.sqrt(1 / 50 + 10 / 40))
 
 
 @pytest.mark.parametrize("name", [OURS, REFERENCE])
