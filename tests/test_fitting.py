@@ -27,7 +27,7 @@ from dilutron.path import (
     sparser,
     typical,
 )
-from dilutron.wishes import SIGNAL, Table, Wish, log_odds, relative_odds, solved_at, wish_of, with_odds
+from dilutron.wishes import SIGNAL, Table, Watch, Wish, log_odds, relative_odds, solved_at, wish_of, with_odds
 from tests.problems import teacher_problem
 
 
@@ -37,6 +37,17 @@ def table(n=30, alpha=3.0, seed=0):
 
 
 WISH = Wish("ep", learn=("eta",), beta=1.0)
+
+
+class Heard(Watch):
+    """Keeps what it hears, and asks to stop after so many posteriors."""
+
+    def __init__(self, enough=1000):
+        self.words, self.enough = [], enough
+
+    def say(self, words):
+        self.words.append(words)
+        self.stopped = len(self.words) >= self.enough
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 30, 2000])
@@ -63,7 +74,7 @@ def test_a_start_goes_on_as_the_last_two_sizes_did():
     wide, found = table(n=100, alpha=0.4), []
     problem, _ = wide.problem(WISH)
     for density in (0.1, 0.03, 0.01):
-        found.append(solved_at(problem, wide.copies, WISH, density, None, say=lambda words: None))
+        found.append(solved_at(problem, wide.copies, WISH, density, None, watch=Watch()))
     ahead, between = _ahead(*found[:2]), _between(found[0], found[2])
     one, two, three, on, middle = (np.abs(p.sites.precision[:100]) for p in (*found, ahead, between))
     apart = np.median(np.abs(np.log(three / two)))
@@ -155,12 +166,12 @@ def test_labels_become_hard_only_where_that_is_proven():
 
 def test_harder_labels_are_tried_only_where_the_slope_of_the_evidence_promises_enough():
     """A trial costs as much as a size of the path."""
-    learn, tried = replace(WISH, learn=("eta", "beta"), density=0.25), []
+    learn = replace(WISH, learn=("eta", "beta"), density=0.25)
 
     def attempts(data):
-        tried.clear()
-        fitted(data, learn, tell=tried.append)
-        return len(tried) - 1
+        heard = Heard()
+        fitted(data, learn, watch=heard)
+        return len(heard.words) - 1
 
     noisy = table(n=40, alpha=8.0)
     fields = noisy.X[:, :5].sum(axis=1) + 5.0 * np.random.default_rng(0).standard_normal(len(noisy.X))
@@ -186,14 +197,14 @@ def test_a_noisy_table_of_more_rows_than_columns_settles(seed):
 def test_what_has_not_settled_goes_on_to_learn(learn):
     few, wish = table(alpha=2.0), replace(WISH, learn=learn, density=0.25, max_iter=14)
     problem = few.problem(wish)[0]
-    cut = solved_at(problem, few.copies, wish, 0.25, None, say=lambda words: None)
+    cut = solved_at(problem, few.copies, wish, 0.25, None, watch=Watch())
     assert cut.status is Status.MAX_ITER
     further = wishes.rested(problem, replace(wish, max_iter=200), cut)
     assert further.status is Status.CONVERGED
     assert further.n_iter > cut.n_iter
-    whole = solved_at(problem, few.copies, replace(wish, max_iter=200), 0.25, None, say=lambda words: None)
+    whole = solved_at(problem, few.copies, replace(wish, max_iter=200), 0.25, None, watch=Watch())
     assert further.labels.eta == pytest.approx(whole.labels.eta, abs=3e-3)
-    scarce = solved_at(problem, few.copies, replace(wish, max_iter=3), 0.25, None, say=lambda words: None)
+    scarce = solved_at(problem, few.copies, replace(wish, max_iter=3), 0.25, None, watch=Watch())
     short = wishes.rested(problem, wish, scarce)
     assert short.status is Status.MAX_ITER, "where that is not enough it says so"
 
@@ -201,7 +212,7 @@ def test_what_has_not_settled_goes_on_to_learn(learn):
 def test_what_is_at_rest_is_not_given_up_for_a_run_that_is_not(monkeypatch):
     few, wish = table(alpha=2.0), replace(WISH, learn=("eta",), density=0.25)
     problem = few.problem(wish)[0]
-    good = replace(solved_at(problem, few.copies, wish, 0.25, None, say=lambda words: None), status=Status.MAX_ITER)
+    good = replace(solved_at(problem, few.copies, wish, 0.25, None, watch=Watch()), status=Status.MAX_ITER)
     lost = replace(good, status=Status.DIVERGED, mismatch=np.inf, mean=0.0 * good.mean)
     monkeypatch.setattr(wishes, "_run", lambda *a, **k: lost)
     kept = wishes.rested(problem, wish, good)
@@ -213,7 +224,7 @@ def test_what_is_at_rest_is_not_given_up_for_a_run_that_is_not(monkeypatch):
 def test_where_nothing_is_learned_a_run_that_goes_on_and_rests_has_converged():
     few, wish = table(alpha=2.0), replace(WISH, learn=(), density=0.25)
     problem = few.problem(wish)[0]
-    cut = solved_at(problem, few.copies, replace(wish, max_iter=6), 0.25, None, say=lambda words: None)
+    cut = solved_at(problem, few.copies, replace(wish, max_iter=6), 0.25, None, watch=Watch())
     assert cut.status is Status.MAX_ITER
     assert wishes.rested(problem, wish, cut).status is Status.CONVERGED
 
@@ -341,7 +352,7 @@ def test_rows_in_plenty_settle_sooner_at_the_next_size():
     y = right * np.where(X[:, :3].sum(axis=1) + 0.3 * rng.standard_normal(3000) > 0.0, 1.0, -1.0)
     wish = Wish("ep", learn=("eta", "beta"), tol=1e-6)
     problem, _ = Table(X, y, np.ones(3000), None).problem(wish)
-    solve_at = partial(solved_at, problem, np.ones(3000), wish, say=lambda words: None)
+    solve_at = partial(solved_at, problem, np.ones(3000), wish, watch=Watch())
     first = solve_at(0.5, None)
     plain, onward = (solve_at(0.5 / RATIO, None, start) for start in (first, _onward([first], 0.5 / RATIO, wish)))
     assert onward.n_iter < 0.8 * plain.n_iter
@@ -463,7 +474,7 @@ def descended(monkeypatch, *totals, closer=False, sites=True):
 
     monkeypatch.setattr(path, "_point", point)
     monkeypatch.setattr(path, "_ahead", lambda before, last: last)
-    found = path._descent(np.array([0.4, 0.2, 0.1, 0.05]), WISH, solve_at, None, closer=closer)
+    found = path._descent(np.array([0.4, 0.2, 0.1, 0.05]), WISH, solve_at, None, Watch(), closer=closer)
     return asked, [(round(one.density, 4), one.good) for one in found]
 
 

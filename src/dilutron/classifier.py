@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
+from copy import copy
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -16,12 +17,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from dilutron import keeping
-from dilutron.averages import settled
+from dilutron.averages import Fit, Share, settled
 from dilutron.fitting import fitted
 from dilutron.loop import Status
 from dilutron.options import one_of, share, truth, whole
 from dilutron.path import CHOICES
+from dilutron.posterior import Posterior
+from dilutron.progress import CallbackSupportMixin, Watched, begun, with_callbacks
 from dilutron.selection import (
+    Suspects,
     by_false_share,
     by_size,
     by_threshold,
@@ -38,26 +42,7 @@ MOST = 1e100  # times that a row may count: beyond, sums of counts have no squar
 RULES = ("fdr", "n_features_to_select", "threshold")
 
 
-class Suspects(NamedTuple):
-    """Labels to look at again, the most suspect first. They are for review: nothing was changed or dropped.
-
-    Attributes
-    ----------
-    rows : array of ints
-        Rows of the table that was fitted.
-    probability : array
-        That the label is wrong.
-    given, suggested : arrays
-        The label in the table, and the one that the model prefers.
-    """
-
-    rows: Any
-    probability: Vector
-    given: Any
-    suggested: Any
-
-
-class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What the estimators share; use one of them.
 
     Each names its method, and `_fixed` gives the values of those parameters of `EPClassifier` that it does not have.
@@ -240,6 +225,18 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        self._learn(X, y, sample_weight)
+        if not settled(self.fits_, self.tol):
+            warnings.warn(
+                f"{Status(self.status_).message} Raise max_iter={self.max_iter}, or expect more features.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def _learn(self, X: Any, y: Any, sample_weight: Any) -> None:
+        given = {"X": X, "y": y, "metadata": None if sample_weight is None else {"sample_weight": sample_weight}}
         X, y, copies = self._checked(X, y, sample_weight, reset=True)
         heard = copies > 0.0
         self.classes_, codes = np.unique(y[heard], return_inverse=True)
@@ -251,16 +248,17 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         rows = X if np.all(heard) else X[heard]  # which would be a copy
         tables, wish = self._tables(rows, codes, copies[heard]), self._wish()
         starts = before if len(before) == len(tables) else (None,) * len(tables)
-        self.fits_ = tuple(fitted(table, wish, start, self._tell) for table, start in zip(tables, starts, strict=True))
+        two = len(tables) == 1
+        whole_fit, fits = begun(self, None if two else len(tables), **given), []
+        for table, start in zip(tables, starts, strict=True):
+            task = whole_fit if two else whole_fit.part("class-against-rest", None)
+            fits.append(fitted(table, wish, start, Watched(task, self._as_if, self._tell)))
+            if not two:
+                task.ended(lambda: None)
+        self.fits_ = tuple(fits)
         self._name_results()
         self._review(X, y, heard)
-        if not settled(self.fits_, self.tol):
-            warnings.warn(
-                f"{Status(self.status_).message} Raise max_iter={self.max_iter}, or expect more features.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self
+        whole_fit.ended(dict)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Vector, Any, Vector]:
         """A dense table, labels, and how often each row counts."""
@@ -286,6 +284,15 @@ class SparseClassifier(SelectorMixin, ClassifierMixin, BaseEstimator):  # type: 
         given = self._fixed | self.get_params(deep=False)
         one_of(CHOICES, criterion=given["criterion"])
         return wish_of(self._method, given, self.n_features_in_)
+
+    def _as_if(self, posterior: Posterior) -> dict[str, Any] | None:
+        """The results were this posterior all, for callbacks; None where it is that of one class of several."""
+        if self.classes_.size > 2:
+            return None
+        other = copy(self)
+        other.fits_ = (Fit((Share(1.0, posterior),)),)
+        other._name_results()
+        return {name: value for name, value in vars(other).items() if name.endswith("_")}
 
     def _tell(self, words: str) -> None:
         if self.verbose:

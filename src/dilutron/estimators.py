@@ -60,7 +60,8 @@ class EPClassifier(SparseClassifier):
     warm_start : bool
         Begin at the last fit where it had the same labels and as many features.
     verbose : bool
-        Print a line for every expected size.
+        Print a line for every expected size. From version 1.9 on scikit-learn's own callbacks, such as a progress bar,
+        are set with `set_callbacks`.
     random_state : int, RandomState or None
         Shuffles the rows into the folds of "cv"; nothing else is random.
 

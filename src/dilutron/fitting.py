@@ -16,13 +16,13 @@ from dilutron.path import followed, hardened, weighed
 from dilutron.posterior import Posterior
 from dilutron.problem import Problem
 from dilutron.special import Vector
-from dilutron.wishes import Say, Table, Wish, rested, solved_at
+from dilutron.wishes import Table, Watch, Wish, rested, solved_at
 
 TINY = 1e-12  # smallest probability of a label that is left out
 NEAR = 1e-6  # relative difference of two densities that are one
 
 
-def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None = None) -> Fit:
+def fitted(table: Table, wish: Wish, start: Fit | None = None, watch: Watch | None = None) -> Fit:
     """Solve what the wish asks for.
 
     Parameters
@@ -31,23 +31,23 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, tell: Say | None 
     wish : Wish
     start : Fit, optional
         An earlier fit of the same rows, to begin at.
-    tell : callable, optional
-        Told in words of every posterior.
+    watch : Watch, optional
+        Stands by every posterior, and may ask to stop.
     """
-    problem, heard = table.problem(wish)
+    watch, (problem, heard) = watch or Watch(), table.problem(wish)
     if not np.any(heard):
         raise ValueError("X has constant columns only, and without an intercept they tell nothing of the labels.")
     start = start if _fits(start, problem, wish) else None
-    solve_at = partial(solved_at, problem, table.copies[heard], wish, say=tell or (lambda words: None))
+    solve_at = partial(solved_at, problem, table.copies[heard], wish, watch=watch)
     nearby = partial(_nearby, start)
     if wish.density is not None:
         soft = solve_at(wish.density, nearby(wish.density))
-        factor, posterior = hardened(soft, wish, solve_at)
+        factor, posterior = hardened(soft, wish, solve_at, watch)
         if posterior is not soft and posterior.mismatch > wish.tol:  # a trial, good enough to compare but not to keep
             posterior = solve_at(wish.density, posterior, harder=factor)
         fit = Fit((Share(1.0, posterior),))
     else:
-        fit = weighed(followed(table, heard, wish, solve_at, nearby), wish)
+        fit = weighed(followed(table, heard, wish, solve_at, nearby, watch), wish)
     shares = tuple(Share(weight, kept(rested(problem, wish, posterior))) for weight, posterior in fit.shares)
     sharpness = _sharpness(shares, table.copies[heard]) if "beta" in wish.learn else 1.0
     return replace(fit, shares=shares, heard=None if np.all(heard) else heard, sharpness=sharpness)

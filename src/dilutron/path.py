@@ -15,7 +15,7 @@ from dilutron.averages import Fit, Mask, Share, Tried, at_rest
 from dilutron.gaussian import Sites
 from dilutron.posterior import Posterior
 from dilutron.special import Vector
-from dilutron.wishes import TRIAL_TOL, Table, Wish, dear, dearest, density_of, known, solved_at
+from dilutron.wishes import TRIAL_TOL, Table, Watch, Wish, dear, dearest, density_of, known, solved_at
 
 RATIO = 10.0**0.5  # between neighbouring expected sizes on the path
 PER_ROW, PER_FEATURE = 1.0 / 3.0, 1.0 / 8.0  # sizes believed typical before the data: the smaller of the two
@@ -65,25 +65,27 @@ Path = list[Point]
 Solve = Callable[..., Posterior]
 
 
-def followed(table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None]) -> Path:
+def followed(
+    table: Table, heard: Mask, wish: Wish, solve_at: Solve, nearby: Callable[..., Posterior | None], watch: Watch
+) -> Path:
     """The posteriors along the path of expected sizes, with labels as soft as they can be, and their scores."""
     value = CRITERIA[wish.criterion if wish.criterion in CRITERIA else "loo"]
     score = partial(_score, value, table.copies[heard])
     n_rows, n_features = float(table.copies[heard].sum()), table.X.shape[1]
     densities = (sparser if dearest(*table.X.shape) else path_densities)(n_rows, n_features)
-    descent = partial(_descent, densities, wish, score=score, nearby=nearby, closer=n_rows < n_features)
+    descent = partial(_descent, densities, wish, score=score, watch=watch, nearby=nearby, closer=n_rows < n_features)
     path = descent(solve_at)
     soft = path[_top(path)].posterior
-    factor, proven = hardened(soft, wish, solve_at)
-    if factor > 1.0:
+    factor, proven = hardened(soft, wish, solve_at, watch)
+    if factor > 1.0 and not watch.stopped:
         harder = partial(solve_at, harder=factor)
         hard = descent(harder, warm=proven)
         if known(hard[_top(hard)].posterior.log_evidence) > known(soft.log_evidence):
             path, solve_at = hard, harder
         else:
             factor = 1.0
-    if wish.criterion != "cv":
-        return path if dear(*table.X.shape) else _refined(path, wish, solve_at, score)
+    if wish.criterion != "cv" or watch.stopped:
+        return path if dear(*table.X.shape) else _refined(path, wish, solve_at, score, watch)
     scores = _held_out(table, wish, np.array([point.density for point in path]), factor)
     return [point._replace(score=float(held)) for point, held in zip(path, scores, strict=True)]
 
@@ -92,7 +94,7 @@ def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterio
     return value(posterior, copies)
 
 
-def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> tuple[float, Posterior]:
+def hardened(posterior: Posterior, wish: Wish, solve_at: Solve, watch: Watch) -> tuple[float, Posterior]:
     """Where beta is learned: how much harder labels the evidence likes best, if it likes them much better than soft.
 
     A step is tried only where it would be worth it if the slope of the evidence were to fall to nothing along it.
@@ -103,6 +105,7 @@ def hardened(posterior: Posterior, wish: Wish, solve_at: Solve) -> tuple[float, 
         "beta" in wish.learn
         and at_rest(best, wish.tol if best is posterior else loose)
         and 0.5 * _rise(best) * np.log(HARDER) > WORTH
+        and not watch.stopped
     ):
         harder = solve_at(best.weights.rho, best, harder=HARDER * factor, trial=True)
         gain = known(harder.log_evidence) - known(best.log_evidence)
@@ -117,7 +120,7 @@ def _rise(posterior: Posterior) -> float:
     return float(posterior.labels.beta * posterior.slopes.get("beta", np.inf))
 
 
-def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float]) -> Path:
+def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float], watch: Watch) -> Path:
     """With sizes between, beside one that outweighs all others: the data know the size better than the path does."""
     while True:
         top, weights = _top(path), _weights(path)
@@ -126,7 +129,7 @@ def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior
             for i in (top, top - 1)
             if 0 <= i < len(path) - 1 and path[i].density > CLOSE * path[i + 1].density and path[i + 1].good
         ]
-        if weights[top] < HEAVY or not gaps:
+        if weights[top] < HEAVY or not gaps or watch.stopped:
             return path
         for i in gaps:
             density = float(np.sqrt(path[i].density * path[i + 1].density))
@@ -140,6 +143,7 @@ def _descent(
     wish: Wish,
     solve_at: Solve,
     score: Callable[[Posterior], float],
+    watch: Watch,
     nearby: Callable[..., Posterior | None] = lambda density: None,
     warm: Posterior | None = None,
     *,
@@ -167,7 +171,7 @@ def _descent(
             left, lost = [float(np.sqrt(rest * density))], 1
         else:
             lost += 1
-        if lost == LOST or (path[-1].good and path[-1].total < best - DROP):
+        if watch.stopped or lost == LOST or (path[-1].good and path[-1].total < best - DROP):
             break
     return sorted(path, key=lambda point: -point.density)
 
@@ -305,15 +309,15 @@ def sparser(n_rows: float, n_features: int) -> Vector:
 
 def _held_out(table: Table, wish: Wish, densities: Vector, factor: float) -> Vector:
     """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended."""
-    total = np.zeros(densities.size)
+    total, watch = np.zeros(densities.size), Watch()
     for train, test in _folds(table.signs, wish):
         rest, held = table.rows(train), table.rows(test)
         problem, heard = rest.problem(wish)
         if not np.any(heard):  # a fold of equal rows can only guess
             total += np.sum(held.copies) * np.log(0.5)
             continue
-        solve_at = partial(solved_at, problem, rest.copies[heard], wish, harder=factor, say=lambda words: None)
-        scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held))]
+        solve_at = partial(solved_at, problem, rest.copies[heard], wish, harder=factor, watch=watch)
+        scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held), watch)]
         total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
     return total if np.any(total > -np.inf) else np.zeros(densities.size)
 

@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dilutron.special import Vector
 
 Indices = NDArray[np.intp]
+
+
+class Suspects(NamedTuple):
+    """Labels to look at again, the most suspect first. They are for review: nothing was changed or dropped.
+
+    Attributes
+    ----------
+    rows : array of ints
+        Rows of the table that was fitted.
+    probability : array
+        That the label is wrong.
+    given, suggested : arrays
+        The label in the table, and the one that the model prefers.
+    """
+
+    rows: Any
+    probability: Vector
+    given: Any
+    suggested: Any
 
 
 def ranked(probability: Vector) -> Indices:

@@ -35,7 +35,21 @@ LOOSE = 10.0  # tolerance of learned values, in units of that of the moments,
 PART = 0.25  # but a learned eta must be right to this part of its standard error, as if it were ETA
 FINE = 0.3  # of that tolerance where rows are many, so that the weights of the sizes do not depend on it
 
-Say = Callable[[str], object]
+
+class Watch:
+    """Stands by each posterior of a fit, and hears of it in words; this one keeps silent.
+
+    Once it has `stopped`, no further expected size is tried: the answer is made of what there is.
+    """
+
+    stopped = False
+
+    def say(self, words: str) -> None:
+        """Of a posterior that was solved."""
+
+    def __call__(self, solve: Callable[[], Posterior]) -> Posterior:
+        """The posterior that `solve` makes."""
+        return solve()
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +191,7 @@ def solved_at(
     *,
     harder: float = 1.0,
     trial: bool = False,
-    say: Say,
+    watch: Watch,
 ) -> Posterior:
     """At a density, begun at one of the same density or at another: at its sites and its learned eta and lambda.
 
@@ -194,9 +208,9 @@ def solved_at(
     wish = _affordable(wish, problem, copies, trial=trial)
     if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
         wish = replace(wish, tol=max(wish.tol, TRIAL_TOL))
-    posterior = _run(problem, SpikeSlab(density, lam), labels, wish, learn, start)
+    posterior = watch(partial(_run, problem, SpikeSlab(density, lam), labels, wish, learn, start))
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
-    say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
+    watch.say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
     return posterior
 
 

@@ -46,6 +46,7 @@ ROOMS = (
     "fitting",
     "groups",
     "keeping",
+    "progress",
     "classifier",
     "estimators",
     "tables",
