@@ -252,6 +252,31 @@ def test_left_out_labels_make_predictions_as_bold_as_they_may_be():
     np.testing.assert_array_equal(*order)
 
 
+def test_labels_are_judged_as_boldly_as_predictions_are_made():
+    """Soft labels take part of what is wrong for noise; those left out say how much of it is."""
+    claimed = found = bold = shyness = 0.0
+    for seed in range(4):
+        truth = teacher_problem(40, 6.0, seed=seed, eta=0.95)[1]
+        data = Table(truth.X, truth.labels, np.ones(len(truth.labels)), None)
+        fit = fitted(data, replace(WISH, learn=("eta", "beta"), beta=0.1))
+        shy = replace(fit, sharpness=1.0)
+        doubted = (shy.flip > 0.1) & (shy.flip < 0.9)
+        bold, shyness = bold + np.abs(fit.flip - truth.flipped).sum(), shyness + np.abs(shy.flip - truth.flipped).sum()
+        claimed, found = claimed + fit.flip[doubted].sum(), found + truth.flipped[doubted].sum()
+        assert shy.flip[doubted].sum() < truth.flipped[doubted].sum()
+        alone = Fit((Share(1.0, fit.best),), sharpness=fit.sharpness)
+        np.testing.assert_array_equal(np.argsort(alone.flip), np.argsort(fit.best.flip))
+        near = Fit((Share(1.0, fit.best),), sharpness=1.0 + 1e-9)  # not taken for 1
+        np.testing.assert_allclose(near.flip, fit.best.flip, rtol=1e-6, atol=1e-9)
+    assert claimed == pytest.approx(found, rel=0.25)
+    assert bold < shyness
+
+
+def test_labels_that_are_right_for_sure_stay_so_however_bold():
+    fit = fitted(table(), replace(WISH, learn=("beta",), beta=0.1, eta=1.0))
+    np.testing.assert_array_equal(replace(fit, sharpness=20.0).flip, 0.0)
+
+
 def test_where_the_noise_is_known_predictions_are_as_the_posterior_says():
     assert fitted(weak_features(50, 0), replace(WISH, beta=0.1)).sharpness == 1.0
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import expit, log_ndtr, ndtr, ndtri, stdtr, stdtrit
 
 from dilutron.loop import Status
 from dilutron.posterior import Posterior
@@ -20,6 +20,7 @@ Mask = NDArray[np.bool_]
 # Degrees of freedom of an interval's tails under hard labels: for each weight that is present, and at least. A
 # correction by measurement: with known parameters Gaussian tails of 90 % held 86 % (python -m benchmarks calibration).
 FREEDOM, LEAST = 0.5, 4.0
+TINY = 1e-12  # smallest probability of a label that is left out
 HALVINGS = 40  # of the distance between the quantiles of a mixture's parts, to find its own
 
 
@@ -60,8 +61,8 @@ class Share(NamedTuple):
 class Fit:
     """One or more posteriors of the same problem, as an average, and the path on which they were found.
 
-    Rows that were not `heard` are all zeros and told a method without intercept nothing. Predicted fields count
-    `sharpness` times.
+    Rows that were not `heard` are all zeros and told a method without intercept nothing. Fields count `sharpness`
+    times, those of new rows and those that labels are judged by.
     """
 
     shares: tuple[Share, ...]
@@ -113,12 +114,20 @@ class Fit:
         """Probability that each label is wrong; None where the method has none."""
         if any(posterior.flip is None for _, posterior in self.shares):
             return None
-        flip = np.asarray(self.average(lambda p: p.flip))
+        flip = np.asarray(self.average(self._flip))
         if self.heard is None:
             return flip
         unheard = np.full(self.heard.size, 1.0 - self.average(lambda p: p.labels.eta))
         unheard[self.heard] = flip
         return unheard
+
+    def _flip(self, posterior: Posterior) -> Any:
+        """Under one posterior: prior odds of a wrong label, times what its field says without it."""
+        fields, eta = left_out_fields(posterior), posterior.labels.eta
+        if fields is None or eta == 1.0 or self.sharpness == 1.0:
+            return posterior.flip
+        fields = self.sharpness * fields
+        return expit(np.log((1.0 - eta) / eta) + log_ndtr(-fields) - log_ndtr(fields))
 
     @property
     def log_evidence(self) -> float | None:
@@ -189,6 +198,18 @@ def _quantile(parts: _Present, bell: _Bell, below: float) -> Vector:
             above = np.sum(parts.share * bell.below((middle - parts.mean) / width), axis=0) > below
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     return np.asarray(0.5 * (low + high))
+
+
+def left_out_fields(posterior: Posterior) -> Vector | None:
+    """Of each row, its label left out: the field's mean over what the label's noise and its own spread make of it.
+
+    Negative where it speaks against the label. None where a posterior does not know, or labels are mere chance.
+    """
+    eta, left_out = posterior.labels.eta, posterior.left_out
+    if left_out is None or eta == 0.5:
+        return None
+    right = (np.exp(left_out) - (1.0 - eta)) / (2.0 * eta - 1.0)
+    return np.asarray(ndtri(np.clip(right, TINY, 1.0 - TINY)))
 
 
 def at_rest(posterior: Posterior, tol: float) -> bool:

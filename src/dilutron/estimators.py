@@ -83,9 +83,9 @@ class EPClassifier(SparseClassifier):
     rho_, eta_, beta_, lam_, log_evidence_ : float, or array of shape (n_classes,)
         Averaged over the expected sizes.
     sharpness_ : float, or array of shape (n_classes,)
-        Factor of the predicted fields in `predict_proba`, where beta is "auto": from labels that were left out. With
-        few labels and many weak features predictions would else be shy. Under one posterior
-        the order of the rows does not depend on it.
+        Factor of the fields in `predict_proba` and in `label_error_proba_`, where beta is "auto": from labels that were
+        left out. With few labels and many weak features both would else be shy. Under one posterior the order of the
+        rows does not depend on it.
     path_ : tuple of Tried, or one such tuple for each class
         Expected size, score, weight, log evidence and status of all that were tried.
     n_iter_ : int

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
-from dilutron.averages import Fit, Share
+from dilutron.averages import TINY, Fit, Share, left_out_fields
 from dilutron.gaussian import Covariance
 from dilutron.path import followed, hardened, weighed
 from dilutron.posterior import Posterior
@@ -18,7 +18,6 @@ from dilutron.problem import Problem
 from dilutron.special import Vector
 from dilutron.wishes import Table, Watch, Wish, rested, solved_at
 
-TINY = 1e-12  # smallest probability of a label that is left out
 NEAR = 1e-6  # relative difference of two densities that are one
 
 
@@ -54,18 +53,17 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, watch: Watch | No
 
 
 def _sharpness(shares: Sequence[Share], copies: Vector) -> float:
-    """The factor of all predicted fields under which the labels, each left out in turn, are the most probable.
+    """The factor of all fields under which the labels, each left out in turn, are the most probable.
 
     Soft labels and many weak features make predictions shy. Under one posterior the order of the rows stays as it was.
     The factor's log has a standard normal prior: with few labels it stays near 1.
     """
     parts = []
     for weight, posterior in shares:
-        eta, left_out = posterior.labels.eta, posterior.left_out
-        if left_out is None or eta == 0.5:
+        fields = left_out_fields(posterior)
+        if fields is None:
             return 1.0
-        right = np.clip((np.exp(left_out) - (1.0 - eta)) / (2.0 * eta - 1.0), TINY, 1.0 - TINY)
-        parts.append((weight, eta, ndtri(right)))
+        parts.append((weight, posterior.labels.eta, fields))
 
     def cost(log_factor: float) -> float:
         given = sum(w * (1.0 - eta + (2.0 * eta - 1.0) * ndtr(np.exp(log_factor) * field)) for w, eta, field in parts)
