@@ -10,6 +10,7 @@ import pytest
 
 from dilutron import EPOptions, Normal, Problem, RobustProbit, SpikeSlab, solve
 from dilutron.chunked import Chunked, choose
+from dilutron.estimators import EPClassifier
 from dilutron.rows import WIDEST, Rows
 
 dask = pytest.importorskip("dask")
@@ -109,6 +110,49 @@ def test_learning_and_prediction():
     np.testing.assert_allclose(other.probability(X[:9]), one.probability(X[:9]), rtol=1e-7)
 
 
+def test_new_rows_are_predicted_in_blocks(tmp_path):
+    X, labels = made()
+    posterior = answer(Problem.from_arrays(Rows.of(X, block_rows=64), labels, standardize=True))
+    mean, var = posterior.predict(X)
+    for name, source in sources(X, tmp_path):
+        if not isinstance(source, np.ndarray):
+            blocks = posterior.predict(source)
+            np.testing.assert_allclose(blocks.mean, mean, rtol=1e-12, atol=1e-12, err_msg=name)
+            np.testing.assert_allclose(blocks.var, var, rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(posterior.probability(Rows.of(X, block_rows=77)), posterior.probability(X), rtol=1e-12)
+    counted = Counted(X)
+    posterior.predict(Rows.of(counted, block_rows=100))
+    assert counted.passes == 1
+    X[120, 2] = np.nan
+    with pytest.raises(ValueError, match="rows has the value nan in row 120, column 2: impute it first"):
+        posterior.predict(Rows.of(X, block_rows=50))
+    with pytest.raises(ValueError, match=f"rows must have {N} columns"):
+        posterior.predict(Rows.of(X[:, 1:], block_rows=50))
+
+
+def test_columns_of_blocks_are_those_of_the_fit(tmp_path):
+    polars = pytest.importorskip("polars")
+    X, labels = made()
+    names = [f"gene {k}" for k in range(N)]
+    polars.DataFrame(dict(zip(names, X.T, strict=True))).write_parquet(tmp_path / "x.parquet")
+    posterior = answer(Problem.from_arrays(X, labels, names=names))
+    swapped = Rows.of(tmp_path / "x.parquet", columns=names[::-1])
+    with pytest.raises(ValueError, match=rf"rows has 'gene {N - 1}' in column 0, the fit 'gene 0'"):
+        posterior.predict(swapped)
+    nameless = answer(Problem.from_arrays(X, labels))
+    for known in (posterior, nameless):
+        np.testing.assert_allclose(known.predict(Rows.of(tmp_path / "x.parquet")).mean, known.predict(X).mean)
+
+
+def test_the_classifiers_refuse_blocks_and_say_what_takes_them():
+    X, labels = made()
+    with pytest.raises(ValueError, match=r"blocks of rows, which the classifiers do not take: .* dilutron\.solve"):
+        EPClassifier().fit(Rows.of(X), labels)
+    fitted = EPClassifier(rho=0.3, eta=0.9).fit(X, labels)
+    with pytest.raises(ValueError, match="blocks of rows, which the classifiers do not take"):
+        fitted.predict_proba(Rows.of(X))
+
+
 class Counted:
     """A table that counts the rows that are read of it."""
 
@@ -176,6 +220,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, cluster):
     assert len(seen) > 4
     assert victim not in [nanny.pid for nanny in cluster.workers.values()]
     assert_same(found, wanted)
+    blocks = found.predict(Rows.of(tmp_path / "x.npy", block_rows=400))
+    np.testing.assert_allclose(blocks.var, found.predict(X).var, rtol=1e-12)
 
 
 def test_errors_of_a_worker_are_those_of_the_data(cluster):

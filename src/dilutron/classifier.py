@@ -24,6 +24,7 @@ from dilutron.options import one_of, share, truth, whole
 from dilutron.path import CHOICES
 from dilutron.posterior import Posterior
 from dilutron.progress import CallbackSupportMixin, Watched, begun, with_callbacks
+from dilutron.rows import refuse_blocks
 from dilutron.selection import (
     Suspects,
     by_false_share,
@@ -262,6 +263,7 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Vector, Any, Vector]:
         """A dense table, labels, and how often each row counts."""
+        refuse_blocks(X)
         X, y = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64, reset=reset)
         check_classification_targets(y)
         X = X.toarray() if hasattr(X, "toarray") else X
@@ -367,6 +369,7 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
 
     def _probabilities(self, X: Any) -> Vector:
         check_is_fitted(self)
+        refuse_blocks(X)
         X = validate_data(self, X, accept_sparse=("csr", "csc"), dtype=np.float64, reset=False)
         return self._of_each(X.toarray() if hasattr(X, "toarray") else X)
 

@@ -11,7 +11,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from dilutron.averages import TINY, Fit, Share, left_out_fields
-from dilutron.gaussian import Covariance
 from dilutron.path import followed, hardened, weighed
 from dilutron.posterior import Posterior
 from dilutron.problem import Problem
@@ -47,7 +46,7 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, watch: Watch | No
         fit = Fit((Share(1.0, posterior),))
     else:
         fit = weighed(followed(table, heard, wish, solve_at, nearby, watch), wish)
-    shares = tuple(Share(weight, kept(rested(problem, wish, posterior))) for weight, posterior in fit.shares)
+    shares = tuple(Share(weight, rested(problem, wish, posterior).at_hand()) for weight, posterior in fit.shares)
     sharpness = _sharpness(shares, table.copies[heard]) if "beta" in wish.learn else 1.0
     return replace(fit, shares=shares, heard=None if np.all(heard) else heard, sharpness=sharpness)
 
@@ -86,8 +85,3 @@ def _nearby(start: Fit | None, density: float | Vector) -> Posterior | None:
     shares = () if start is None else start.shares
     same = [p for _, p in shares if np.allclose(p.weights.rho, density, rtol=NEAR, atol=0.0)]
     return same[0] if same else None
-
-
-def kept(posterior: Posterior) -> Posterior:
-    """With its covariance at hand: predictions need not factorise again, and any method's posterior can be pickled."""
-    return replace(posterior, source=partial(Covariance, *posterior.covariance()))

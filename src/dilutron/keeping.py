@@ -12,7 +12,6 @@ import numpy as np
 
 from dilutron.averages import Fit, Share, Tried
 from dilutron.files import whole_folder
-from dilutron.fitting import kept
 from dilutron.loop import Status
 from dilutron.posterior import UNREADABLE, Posterior
 
@@ -137,7 +136,7 @@ def _fit(folder: Path, i: int, outline: dict[str, Any]) -> Fit:
     if not (np.all(weights >= 0.0) and np.isclose(weights.sum(), 1.0)):
         raise ValueError("the weights of the posteriors are no shares of one")
     shares = [
-        Share(float(weight), kept(Posterior.load(folder / f"posterior-{i}-{j}")))
+        Share(float(weight), Posterior.load(folder / f"posterior-{i}-{j}").at_hand())
         for j, weight in enumerate(outline["weights"])
     ]
     path = tuple(

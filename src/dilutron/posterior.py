@@ -9,7 +9,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
@@ -22,6 +23,7 @@ from dilutron.ladder import Mark
 from dilutron.learning import PathPoint
 from dilutron.loop import Status
 from dilutron.priors import Gaussians, Normal, Prior, RobustProbit, SpikeSlab
+from dilutron.rows import Rows, in_blocks
 from dilutron.special import Vector
 
 FORMAT = 2
@@ -127,7 +129,24 @@ class Posterior:
         return self.source()
 
     def predict(self, rows: Any) -> Gaussians:
-        """Mean and variance of the field x.w + intercept for new rows, in the columns' original units."""
+        """Mean and variance of the field x.w + intercept for new rows, in the columns' original units.
+
+        Blocks of rows, `Rows.of(...)` or an array of dask or zarr, are read in one pass.
+        """
+        if not (isinstance(rows, Rows) or in_blocks(rows)):
+            return self._fields(rows)
+        blocks = rows if isinstance(rows, Rows) else Rows.of(rows)
+        _check_names(blocks, self.names)
+        alone = replace(self.at_hand(), flip=None, left_out=None, sites=None)  # of the rows fitted: not to travel
+        parts = blocks.each(_block_fields, np.arange(blocks.shape[0]), shared=(alone,))
+        return Gaussians(*map(np.concatenate, zip(*parts, strict=True)))
+
+    def at_hand(self) -> Posterior:
+        """With its covariance: predictions need not factorise again, and any method's posterior can be pickled."""
+        return replace(self, source=partial(Covariance, *self.covariance()))
+
+    def _fields(self, rows: Any, first: int = 0) -> Gaussians:
+        """The same of rows in memory, of which errors count from `first` on."""
         try:
             table = np.atleast_2d(np.asarray(rows, dtype=np.float64, order="C"))
         except (TypeError, ValueError) as error:
@@ -136,14 +155,16 @@ class Posterior:
             raise ValueError(f"rows must have {self.mean.size} columns, as in the fit, got shape {np.shape(rows)}.")
         if not np.all(np.isfinite(table)):
             row, column = np.argwhere(~np.isfinite(table))[0]
-            raise ValueError(f"rows has the value {table[row, column]} in row {row}, column {column}: impute it first.")
+            raise ValueError(
+                f"rows has the value {table[row, column]} in row {first + row}, column {column}: impute it first."
+            )
         with np.errstate(over="ignore"):
             table = (table - self.center) / self.scale
         if np.any(far := np.abs(table) > FAR):
             row, column = np.argwhere(far)[0]
             raise ValueError(
-                f"rows has the value {np.atleast_2d(rows)[row, column]:.3g} in row {row}, column {column}, beyond what"
-                " can be squared and summed: mend it."
+                f"rows has the value {np.atleast_2d(rows)[row, column]:.3g} in row {first + row}, column {column},"
+                " beyond what can be squared and summed: mend it."
             )
         covariance = self.covariance()
         with np.errstate(over="ignore", invalid="ignore"):
@@ -331,6 +352,19 @@ def _prior(role: str, facts: dict[str, Any], arrays: dict[str, Any]) -> Prior:
     known = {name: tuple(v) if isinstance(v, list) else float(v) for name, v in values.items()}
     known |= {n.removeprefix(f"{role}_"): v for n, v in arrays.items() if n.startswith(f"{role}_")}
     return kind(**known)
+
+
+def _check_names(blocks: Rows, names: tuple[str, ...]) -> None:
+    """ValueError where both have names, and not the same."""
+    nameless = tuple(f"x{i}" for i in range(len(names)))
+    if blocks.names in (None, names) or names == nameless or len(blocks.names) != len(names):
+        return
+    k = next(i for i, name in enumerate(names) if name != blocks.names[i])
+    raise ValueError(f"rows has {blocks.names[k]!r} in column {k}, the fit {names[k]!r}: pass Rows.of(columns=[...]).")
+
+
+def _block_fields(block: Vector, numbers: Any, posterior: Posterior) -> Gaussians:
+    return posterior._fields(block, int(numbers[0]))
 
 
 def _to_json(value: Any) -> Any:

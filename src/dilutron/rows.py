@@ -130,11 +130,11 @@ class Rows:
         """M and N."""
         return int(self.starts[-1]), self.n_columns
 
-    def mapped(self, work: Callable[..., Vector], *vectors: NDArray[Any], shared: Sequence[Vector] = ()) -> Self:
+    def mapped(self, work: Callable[..., Vector], *vectors: NDArray[Any], shared: Sequence[Any] = ()) -> Self:
         """`work(block, *parts of the vectors, *shared)` in place of every block, when it is read."""
         return replace(self, blocks=self._delayed(work, vectors, shared))
 
-    def each(self, work: Callable[..., Any], *vectors: NDArray[Any], shared: Sequence[Vector] = ()) -> tuple[Any, ...]:
+    def each(self, work: Callable[..., Any], *vectors: NDArray[Any], shared: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The same, read now: one pass, one answer for each block."""
         return _read(self._delayed(work, vectors, shared))
 
@@ -155,9 +155,9 @@ class Rows:
         design = self.mapped(partial(signed, intercept=intercept), labels)
         return replace(design, n_columns=self.n_columns + intercept, intercept=intercept)
 
-    def _delayed(self, work: Callable[..., Any], vectors: Sequence[Any], shared: Sequence[Vector]) -> tuple[Any, ...]:
+    def _delayed(self, work: Callable[..., Any], vectors: Sequence[Any], shared: Sequence[Any]) -> tuple[Any, ...]:
         delayed = _dask().delayed
-        once = [delayed(array) for array in shared]  # one node of the graph, not a copy for each block
+        once = [delayed(each, traverse=False) for each in shared]  # one node of the graph, not a copy for each block
         ends = _pairs(self.starts)
         return tuple(
             delayed(work)(block, *(vector[first:end] for vector in vectors), *once)
@@ -211,6 +211,15 @@ def signed(patterns: Vector, labels: Vector, *, intercept: bool) -> Vector:
 def in_blocks(source: Any) -> bool:
     """True for arrays that are in blocks already: those of dask and of zarr."""
     return type(source).__module__.partition(".")[0] in ("dask", "zarr") and hasattr(source, "chunks")
+
+
+def refuse_blocks(X: Any) -> None:
+    """ValueError for blocks of rows, by those that need a whole table."""
+    if isinstance(X, Rows):
+        raise ValueError(
+            "X is in blocks of rows, which the classifiers do not take: pass an array in memory, or use dilutron.solve,"
+            " which learns from blocks and whose posterior predicts them."
+        )
 
 
 def _dask() -> Any:
