@@ -7,6 +7,7 @@ import sklearn
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectKBest
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -206,7 +207,8 @@ def test_suspect_labels_are_the_turned_ones():
     assert np.all(suspects.suggested != suspects.given)
     assert set(suspects.suggested) <= {"ill", "well"}
     assert 0.85 < model.eta_ < 0.99
-    assert EPClassifier(eta=1.0).fit(table, words).suspect_labels(0.5).rows.size == 0
+    with pytest.warns(UserWarning, match='since all are taken for right: with eta="auto"'):
+        assert EPClassifier(eta=1.0).fit(table, words).suspect_labels(0.5).rows.size == 0
 
 
 def noisy(share, n_rows=800, seed=0):
@@ -262,6 +264,28 @@ def test_suspects_by_number_and_what_to_do_where_none_is():
         assert MODEL.suspect_labels(0.001).rows.size == 0
     advised = float(re.search(r"fdr=(\S+) or", str(told[0].message))[1])
     assert MODEL.suspect_labels(advised).rows.size >= 1
+
+
+def test_scores_of_labels_are_not_taken_for_probabilities():
+    model = R1BCSClassifier().fit(X, Y)
+    for fdr in (None, 0.2):
+        with pytest.raises(ValueError, match="scores of label errors, no probabilities, which fdr needs: use n_labels"):
+            model.suspect_labels(fdr)
+    assert model.suspect_labels(n_labels=4).rows.tolist() == np.argsort(-model.label_error_proba_)[:4].tolist()
+
+
+def test_two_rules_are_refused_before_the_fit():
+    with pytest.raises(ValueError, match="one rule of fdr, n_features_to_select, threshold, got fdr and threshold"):
+        EPClassifier(fdr=0.1, threshold=0.5).fit(X, Y)
+    with pytest.raises(ValueError, match="fdr must be a number above 0"):
+        EPClassifier(fdr=2).fit(X, Y)
+
+
+def test_only_those_that_expect_a_size_are_told_to_change_it():
+    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter=3\.$"):
+        R1BCSClassifier(max_iter=3).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match=r"Raise max_iter=1, or expect more features\.$"):
+        EPClassifier(0.1, max_iter=1).fit(X, Y)
 
 
 def test_intervals_for_columns_of_unit_deviation():

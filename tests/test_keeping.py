@@ -155,6 +155,22 @@ def test_damage_is_a_value_error_that_names_the_folder(harm, folder):
         EPClassifier.load(folder)
 
 
+def test_other_formats_say_whether_to_upgrade_or_to_fit_again(folder):
+    for format_, words in ((99, "upgrade it"), (1, "an older one wrote it: fit and save again"), ("x", "upgrade it")):
+        edited(folder, lambda outer, new=format_: outer.update(format=new))
+        with pytest.raises(ValueError, match=words):
+            EPClassifier.load(folder)
+
+
+def test_a_model_of_a_newer_version_is_read_with_a_warning(folder):
+    signed(folder, lambda facts: facts.update(dilutron="99.10.0rc1"))
+    with pytest.warns(UserWarning, match=r"was saved by dilutron 99\.10\.0rc1, newer than this, .*: upgrade") as told:
+        assert EPClassifier.load(folder).rho == 0.3
+    assert told[0].filename == __file__
+    signed(folder, lambda facts: facts.update(dilutron="0.0.9"))
+    EPClassifier.load(folder)  # of an older one, without
+
+
 def test_no_path_that_a_model_names_is_opened(folder):
     """It may lead anywhere, to a file without an end for one."""
 

@@ -26,21 +26,22 @@ from dilutron.posterior import Posterior
 from dilutron.progress import CallbackSupportMixin, Watched, begun, with_callbacks
 from dilutron.rows import refuse_blocks
 from dilutron.selection import (
+    RULES,
     Suspects,
     by_false_share,
+    by_rule,
     by_size,
-    by_threshold,
     effective_size,
     label_errors,
+    no_suspect,
+    one_rule,
     other_rules,
     runners_up,
-    up,
 )
 from dilutron.special import Vector
 from dilutron.wishes import Table, Wish, log_odds, wish_of
 
 MOST = 1e100  # times that a row may count: beyond, sums of counts have no square
-RULES = ("fdr", "n_features_to_select", "threshold")
 
 
 class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -51,6 +52,7 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
 
     _method: ClassVar[str]
     _fixed: ClassVar[dict[str, Any]] = {}
+    _scores_labels: ClassVar[bool] = False  # label errors are scores, and no probabilities
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from labelled rows.
@@ -104,27 +106,15 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
             All whose inclusion probability is at least this.
         """
         check_is_fitted(self)
-        rules = {"fdr": fdr, "n_features_to_select": n_features_to_select, "threshold": threshold}
-        given = {name: value for name, value in rules.items() if value is not None}
-        if len(given) > 1:
-            raise ValueError(f"give one rule of {', '.join(rules)}, got {' and '.join(given)}")
-        if n_features_to_select is not None:
-            whole(n_features_to_select=n_features_to_select)
+        given = one_rule(fdr=fdr, n_features_to_select=n_features_to_select, threshold=threshold)
         if self.inclusion_proba_ is None:
             return self._heaviest(given)
         probability = self._any_class(self.inclusion_proba_)
-        if fdr is not None:
-            share(fdr=fdr)
-            columns = by_false_share(probability, float(fdr))
-        elif threshold is not None:
-            share(threshold=threshold)
-            columns = by_threshold(probability, float(threshold))
-        else:
-            columns = by_size(probability, n_features_to_select or self.n_features_likely_)
+        columns = by_rule(probability, given, self.n_features_likely_)
         if columns.size == 0:
-            rule = " and ".join(f"{name}={value}" for name, value in given.items())
+            ((name, value),) = given.items()
             others = other_rules(probability, self.n_features_likely_)
-            warnings.warn(f"No feature passes {rule}. {others}", UserWarning, stacklevel=2)
+            warnings.warn(f"No feature passes {name}={value}. {others}", UserWarning, stacklevel=2)
         return columns
 
     def suspect_labels(self, fdr: float | None = None, *, n_labels: int | None = None) -> Suspects:
@@ -146,18 +136,17 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
         if n_labels is not None:
             whole(n_labels=n_labels)
             rows = by_size(errors, n_labels)
+        elif self._scores_labels:
+            raise ValueError(
+                f"{type(self).__name__} gives scores of label errors, no probabilities, which fdr needs: use n_labels,"
+                " which takes the largest scores, or EPClassifier."
+            )
         else:
             fdr = 0.1 if fdr is None else fdr
             share(fdr=fdr)
-            fdr = float(fdr)
-            rows = by_false_share(errors, fdr)
-            if rows.size == 0 and errors.max() > 0.0:
-                others = f"fdr={up(1.0 - errors.max())} or n_labels=5 lists the most suspect"
-                warnings.warn(
-                    f"No label is suspect at fdr={fdr}: the largest error probability is {errors.max():.3g}. {others}.",
-                    UserWarning,
-                    stacklevel=2,
-                )
+            rows = by_false_share(errors, float(fdr))
+            if rows.size == 0:
+                warnings.warn(no_suspect(errors, float(fdr)), UserWarning, stacklevel=2)
         return Suspects(rows, errors[rows], self._given[rows], self._preferred[rows])
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -228,8 +217,9 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._learn(X, y, sample_weight)
         if not settled(self.fits_, self.tol):
+            advice = ", or expect more features" if "rho" in self.get_params(deep=False) else ""
             warnings.warn(
-                f"{Status(self.status_).message} Raise max_iter={self.max_iter}, or expect more features.",
+                f"{Status(self.status_).message} Raise max_iter={self.max_iter}{advice}.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -282,7 +272,11 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
         names = getattr(self, "feature_names_in_", None)
         return [Table(X, np.where(codes == code, 1.0, -1.0), copies, names) for code in which]
 
+    def _rules(self) -> dict[str, Any]:
+        return {rule: getattr(self, rule, None) for rule in RULES}
+
     def _wish(self) -> Wish:
+        one_rule(**self._rules())  # before a fit that may take long
         given = self._fixed | self.get_params(deep=False)
         one_of(CHOICES, criterion=given["criterion"])
         return wish_of(self._method, given, self.n_features_in_)
@@ -339,7 +333,7 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
 
     def _get_support_mask(self) -> Any:
         check_is_fitted(self)
-        columns = self.selected(**{rule: getattr(self, rule, None) for rule in RULES})
+        columns = self.selected(**self._rules())
         mask = np.zeros(self.n_features_in_, dtype=bool)
         mask[columns] = True
         return mask

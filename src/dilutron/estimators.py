@@ -332,8 +332,8 @@ class R1BCSClassifier(SparseClassifier):
 
     It learns its own sparsity, and has no inclusion probabilities: `inclusion_proba_` is None, features are ranked by
     their standardized weights, and no rule selects as many as carry most of the weight. `label_error_proba_` is a score
-    that ranks labels as their estimated noise does, and no probability. It has no intercept: `standardize` centres the
-    columns, as in `VAMPClassifier`. Rows cannot count more than once.
+    that ranks labels as their estimated noise does, and no probability: `suspect_labels` takes `n_labels` only. It has
+    no intercept: `standardize` centres the columns, as in `VAMPClassifier`. Rows cannot count more than once.
 
     Parameters
     ----------
@@ -353,6 +353,7 @@ class R1BCSClassifier(SparseClassifier):
     """
 
     _method = "r1bcs"
+    _scores_labels = True
     _fixed: ClassVar[dict[str, Any]] = {
         "rho": 0.5,  # not used
         "eta": 1.0,

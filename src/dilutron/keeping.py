@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 from dilutron.averages import Fit, Share, Tried
 from dilutron.files import whole_folder
 from dilutron.loop import Status
-from dilutron.posterior import UNREADABLE, Posterior
+from dilutron.posterior import UNREADABLE, Posterior, other_format
 
 FORMAT = 2
 FACTS = "estimator.json"
@@ -49,7 +51,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]
         raise ValueError(f"{folder} is damaged and cannot be read: {type(error).__name__} {error}") from error
     found = outer.get("format") if isinstance(outer, dict) else None
     if found != FORMAT:
-        raise ValueError(f"{folder} has format {found!r}, this version of dilutron reads format {FORMAT}: upgrade it.")
+        raise ValueError(other_format(folder, found, FORMAT))
     try:
         if _digest(outer["text"].encode()) != outer["sha256"]:
             raise ValueError(f"{FACTS} was changed after it was written")
@@ -58,6 +60,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], tuple[Fit, ...]]
             if inner["files"].get(_name(folder, file)) != _digest(file.read_bytes()):
                 raise ValueError(f"{_name(folder, file)} was changed after it was written")
         facts = decoded(inner["body"])
+        _heed(folder, str(facts["dilutron"]))
         return facts, tuple(_fit(folder, i, outline) for i, outline in enumerate(facts.pop("fits")))
     except UNREADABLE as error:
         raise ValueError(f"{folder} is damaged: {type(error).__name__} {error}") from error
@@ -115,6 +118,22 @@ def decoded(value: Any) -> Any:
     if kind.kind not in f"{LABELS}O":
         raise ValueError(f"an array of {kind}")
     return np.array([decoded(entry) for entry in value["array"]], dtype=kind)
+
+
+def _heed(folder: Path, version: str) -> None:
+    """Warn where a newer version wrote it, which may have given a parameter a new meaning."""
+    from dilutron import __version__
+
+    if _numbers(version) > _numbers(__version__):
+        warnings.warn(
+            f"{folder} was saved by dilutron {version}, newer than this, {__version__}: upgrade if it predicts oddly.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]
 
 
 def _shelf(fits: tuple[Fit, ...]) -> list[tuple[str, Posterior]]:

@@ -212,9 +212,7 @@ class Posterior:
             raise ValueError(f"{folder} is damaged and cannot be read: {type(error).__name__} {error}") from error
         if not isinstance(facts, dict) or facts.get("format") != FORMAT:
             found = facts.get("format") if isinstance(facts, dict) else None
-            raise ValueError(
-                f"{folder} has format {found!r}, this version of dilutron reads format {FORMAT}: upgrade it."
-            )
+            raise ValueError(other_format(folder, found, FORMAT))
         try:
             if facts.pop("sha256", None) != digest(facts, folder):
                 raise ValueError("it was changed after it was written")
@@ -352,6 +350,13 @@ def _prior(role: str, facts: dict[str, Any], arrays: dict[str, Any]) -> Prior:
     known = {name: tuple(v) if isinstance(v, list) else float(v) for name, v in values.items()}
     known |= {n.removeprefix(f"{role}_"): v for n, v in arrays.items() if n.startswith(f"{role}_")}
     return kind(**known)
+
+
+def other_format(folder: Path, found: object, own: int) -> str:
+    """What to do with a folder of another format than one's own."""
+    older = isinstance(found, int) and found < own
+    remedy = "an older one wrote it: fit and save again" if older else "upgrade it"
+    return f"{folder} has format {found!r}, this version of dilutron reads format {own}: {remedy}."
 
 
 def _check_names(blocks: Rows, names: tuple[str, ...]) -> None:

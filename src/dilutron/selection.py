@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dilutron.options import share, whole
 from dilutron.special import Vector
 
 Indices = NDArray[np.intp]
+RULES = ("fdr", "n_features_to_select", "threshold")
 
 
 class Suspects(NamedTuple):
@@ -29,6 +31,25 @@ class Suspects(NamedTuple):
     probability: Vector
     given: Any
     suggested: Any
+
+
+def one_rule(**rules: Any) -> dict[str, Any]:
+    """The one of `RULES` that is given, if any; ValueError for two, and for a value that cannot be."""
+    given = {name: value for name, value in rules.items() if value is not None}
+    if len(given) > 1:
+        raise ValueError(f"give one rule of {', '.join(rules)}, got {' and '.join(given)}")
+    for name in given:
+        (whole if name == "n_features_to_select" else share)(**given)
+    return given
+
+
+def by_rule(probability: Vector, rule: dict[str, Any], size: int) -> Indices:
+    """What the rule selects; without one, the `size` most probable."""
+    if "fdr" in rule:
+        return by_false_share(probability, float(rule["fdr"]))
+    if "threshold" in rule:
+        return by_threshold(probability, float(rule["threshold"]))
+    return by_size(probability, rule.get("n_features_to_select", size))
 
 
 def ranked(probability: Vector) -> Indices:
@@ -65,14 +86,23 @@ def other_rules(probability: Vector, size: int) -> str:
     top = float(probability.max())
     likely = by_threshold(probability, 0.5 * top).size
     return (
-        f"The largest inclusion probability is {top:.3g}: fdr={up(1.0 - top)} or more, or threshold={_down(top)}"
+        f"The largest inclusion probability is {top:.3g}: fdr={_up(1.0 - top)} or more, or threshold={_down(top)}"
         f" or less, selects at least one; threshold={_down(0.5 * top)} selects {likely};"
         f" n_features_to_select=10 the {min(10, probability.size)} most probable;"
         f" and no rule at all the {size} that are likely to matter."
     )
 
 
-def up(value: float) -> str:
+def no_suspect(errors: Vector, fdr: float) -> str:
+    """In words, for a list of no label: what would list some."""
+    top = float(errors.max())
+    if top == 0.0:
+        return 'No label is suspect, since all are taken for right: with eta="auto" the model may doubt them.'
+    others = f"fdr={_up(1.0 - top)} or n_labels=5 lists the most suspect"
+    return f"No label is suspect at fdr={fdr}: the largest error probability is {top:.3g}. {others}."
+
+
+def _up(value: float) -> str:
     """To three digits, not below the value."""
     return f"{np.ceil(value * 1e3) / 1e3:.3g}"
 
