@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dilutron import Status, methods
+from dilutron.data import DYNAMICS, PATTERNS, Ending
 from dilutron.report import trust
 from tests.conftest import ROOT
 from tests.laws import test_methods as method_laws
@@ -83,6 +84,53 @@ def test_the_example_prior_and_method_keep_the_laws(registered, tmp_path):
 
 def normal(w, precision):
     return np.sqrt(precision / (2 * np.pi)) * np.exp(-precision * w**2 / 2)
+
+
+def test_the_page_on_simulating_says_what_its_code_gives():
+    page, left = (DOCS / "simulating.md").read_text(encoding="utf-8"), run_page("docs/simulating.md")
+    scored = re.findall(r"^\| `(\w+)` \| (\w+) \| (-[\d.]+) \| (\.\d+) \| (\.\d+|-) \|$", page, flags=re.M)
+    assert [method for method, *_ in scored] == list(left["answers"])
+    for method, status, error, weights, labels in scored:
+        assert status == left["answers"][method].status.value
+        found = left["scores"][method]
+        assert float(error) == pytest.approx(found[0], abs=0.1)
+        assert float(weights) == pytest.approx(found[1], abs=0.01)
+        assert labels == "-" if found[2] is None else float(labels) == pytest.approx(found[2], abs=0.01)
+    likeness = {name: np.mean(run.patterns[:-1] * run.patterns[1:]) for name, run in left["recordings"].items()}
+    assert likeness == pytest.approx({"synchronous": 0.01, "sweep": 0.27, "distance": 0.84}, abs=0.005)
+    assert {name: (len(run.patterns), run.ending, run.period) for name, run in left["early"].items()} == {
+        "synchronous": (12 + 3, Ending.LIMIT_CYCLE, 3),
+        "sweep": (6, Ending.FROZEN, 1),
+        "distance": (4, Ending.FROZEN, 1),
+    }
+    assert (left["again"].ending, len(left["again"].starts)) == (Ending.COMPLETE, 40)
+    assert np.count_nonzero(left["planted"].teacher) == 4
+    assert left["planted"].flipped.sum() == 15
+    assert left["gain"] == pytest.approx((-4.0, 0.6), abs=0.05)
+    assert left["claims"].size[-1] == 70
+    assert (left["claims"].predicted[-1], left["claims"].observed[-1]) == pytest.approx((0.96, 0.97), abs=0.005)
+
+
+def test_the_page_on_simulating_knows_all_names():
+    page = (DOCS / "simulating.md").read_text(encoding="utf-8")
+    assert rows_below("Patterns", "simulating.md") == [f'`"{name}"`' for name in PATTERNS]
+    assert rows_below("Recurrent networks", "simulating.md") == [f'`"{name}"`' for name in DYNAMICS]
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", page, flags=re.M)) == set(Ending.__members__)
+
+
+def test_the_options_of_simulate_are_those_that_it_has():
+    pytest.importorskip("typer")
+    from typer.main import get_command
+
+    from dilutron.cli import app
+
+    section = (DOCS / "command-line.md").read_text(encoding="utf-8").split("## Simulate a table\n")[1].split("\n## ")[0]
+    said = dict(re.findall(r"`(--[a-z]+)(?: ([^`]+))?`", section))
+    options = {option.opts[0]: option for option in get_command(app).commands["simulate"].params}
+    assert said.keys() == options.keys()
+    for name, value in said.items():
+        assert value in ("", "FILE") or value == str(options[name].default)
+    assert set(re.findall(r"`([a-z]+)`: ", section)) == set(PATTERNS)
 
 
 def rows_below(heading, page="guide.md"):

@@ -59,8 +59,8 @@ class Rows:
         Parameters
         ----------
         source : path, numpy array, dask array or zarr array
-            A path is that of a .npy file, a .parquet file or a .zarr folder. A numpy array may be a memory map. On a
-            cluster the workers read files themselves, under the same path.
+            A path is that of a .npy file, a .parquet file (which needs polars) or a .zarr folder. A numpy array may be
+            a memory map. On a cluster the workers read files themselves, under the same path.
         columns : sequence of str, optional
             Which columns of a .parquet file; all where absent.
         block_rows : int, optional
@@ -240,7 +240,7 @@ def _dask_array(source: Any) -> Any:
         import dask.array
         import zarr  # noqa: F401  dask names no remedy where it is missing
     except ImportError as error:
-        raise ImportError(f"zarr arrays need {error.name}: pip install dask zarr") from error
+        raise ImportError(f"zarr arrays need {error.name}: pip install 'dilutron[dask]'") from error
     return dask.array.from_zarr(os.fspath(source) if isinstance(source, os.PathLike) else source)  # type: ignore[no-untyped-call]
 
 

@@ -142,18 +142,18 @@ def synchronous(network: Network, n_patterns: int, rng: np.random.Generator, *, 
     """
     seen: dict[bytes, int] = {}  # over all starts: from a known pattern the way is known
 
-    def walk(state: Vector, room: int) -> Walk:
+    def walk(state: Vector, room: int) -> _Walk:
         first, path = len(seen), []
         while (key := np.packbits(state > 0.0).tobytes()) not in seen:
             seen[key] = len(seen)
             path.append(state)
             if len(path) == room:
-                return Walk(path, Ending.COMPLETE, None)
+                return _Walk(path, Ending.COMPLETE, None)
             state = network.answers(state)
         if seen[key] < first:  # onto the way of an earlier start, with `restart` only
-            return Walk(path, Ending.EXHAUSTED, None)
+            return _Walk(path, Ending.EXHAUSTED, None)
         period = len(seen) - seen[key]
-        return Walk(path, Ending.FROZEN if period == 1 else Ending.LIMIT_CYCLE, period)
+        return _Walk(path, Ending.FROZEN if period == 1 else Ending.LIMIT_CYCLE, period)
 
     return _recording(network, n_patterns, rng, walk, restart)
 
@@ -172,7 +172,7 @@ def full_sweeps(network: Network, n_patterns: int, rng: np.random.Generator, *, 
     """
     columns = 2.0 * network.weights.T  # row i: how the fields change when perceptron i turns to +1
 
-    def walk(state: Vector, room: int) -> Walk:
+    def walk(state: Vector, room: int) -> _Walk:
         path = [state]
         while len(path) < room:
             state, fields, restless = state.copy(), network.fields(state), False  # fresh fields: rounding cannot grow
@@ -181,9 +181,9 @@ def full_sweeps(network: Network, n_patterns: int, rng: np.random.Generator, *, 
                     state[i], restless = -state[i], True
                     fields += state[i] * columns[i]
             if not restless:
-                return Walk(path, Ending.FROZEN, 1)
+                return _Walk(path, Ending.FROZEN, 1)
             path.append(state)
-        return Walk(path, Ending.COMPLETE, None)
+        return _Walk(path, Ending.COMPLETE, None)
 
     return _recording(network, n_patterns, rng, walk, restart)
 
@@ -219,7 +219,7 @@ def fixed_distance(
         raise ValueError(f"distance must be at most {n}, the number of perceptrons, got {distance}")
     columns = 2.0 * network.weights.T  # row i: how the fields change when perceptron i turns to +1
 
-    def walk(state: Vector, room: int) -> Walk:
+    def walk(state: Vector, room: int) -> _Walk:
         path = [state]
         while len(path) < room:
             last, state, fields = state, state.copy(), network.fields(state)  # fresh fields: rounding cannot grow
@@ -228,21 +228,21 @@ def fixed_distance(
                 # An update that changes nothing leaves no trace: only those perceptrons are drawn that will change.
                 restless = np.flatnonzero((fields >= 0.0) != (state > 0.0))
                 if not restless.size:
-                    return Walk(path, Ending.FROZEN, 1)
+                    return _Walk(path, Ending.FROZEN, 1)
                 if changes == patience:
-                    return Walk(path, Ending.WANDERING, None)
+                    return _Walk(path, Ending.WANDERING, None)
                 i = restless[int(rng.random() * restless.size)]
                 state[i] = -state[i]
                 fields += state[i] * columns[i]
                 away += 1 if state[i] != last[i] else -1
                 changes += 1
             path.append(state)
-        return Walk(path, Ending.COMPLETE, None)
+        return _Walk(path, Ending.COMPLETE, None)
 
     return _recording(network, n_patterns, rng, walk, restart)
 
 
-class Walk(NamedTuple):
+class _Walk(NamedTuple):
     """What was stored from one start, and how it ended."""
 
     path: list[Vector]
@@ -251,7 +251,7 @@ class Walk(NamedTuple):
 
 
 def _recording(
-    network: Network, n_patterns: int, rng: np.random.Generator, walk: Callable[[Vector, int], Walk], restart: bool
+    network: Network, n_patterns: int, rng: np.random.Generator, walk: Callable[[Vector, int], _Walk], restart: bool
 ) -> Recording:
     """Walks from random patterns until there are enough: one, or as many as it takes."""
     whole(n_patterns=n_patterns)
@@ -268,4 +268,9 @@ def _recording(
             return Recording(network, np.array(stored), ending, period, tuple(starts))
 
 
-DYNAMICS = {"synchronous": synchronous, "sweep": full_sweeps, "distance": fixed_distance}
+DYNAMICS: dict[str, Callable[..., Recording]] = {
+    "synchronous": synchronous,
+    "sweep": full_sweeps,
+    "distance": fixed_distance,
+}
+"""The dynamics by name: each takes a network, a number of patterns and `rng`."""

@@ -86,6 +86,8 @@ def mvn_patterns(n_patterns: int, n_weights: int, rng: np.random.Generator, *, u
 
 
 Patterns = Callable[[int, int, np.random.Generator], Vector]
+"""What draws patterns: `f(n_patterns, n_weights, rng)` makes an array of this shape."""
+
 PATTERNS: dict[str, Patterns] = {
     "iid": iid_patterns,
     "mvn": mvn_patterns,
@@ -93,6 +95,7 @@ PATTERNS: dict[str, Patterns] = {
     "block": block_patterns,
     "equicorrelated": equicorrelated_patterns,
 }
+"""The patterns that `lesson` and the command line know by name."""
 
 
 def lesson(
