@@ -8,6 +8,7 @@ import os
 from benchmarks import (
     calibration,
     convergence,
+    criterion,
     doubtful,
     gibbs,
     independent,
@@ -24,6 +25,7 @@ from benchmarks import (
     speed,
     synthetic,
     tall,
+    tied,
     trust,
     wide,
     wide_run,
@@ -47,6 +49,7 @@ BENCHMARKS = {
     "tall_workers": tall.together,
     "scale": scale.main,
     "savings": savings.main,
+    "tied": tied.main,
     "reading": reading.main,
     "wide_run": wide_run.main,
     "real_data": real_data.main,
@@ -56,6 +59,7 @@ BENCHMARKS = {
     "synthetic_large": synthetic.large,
     "calibration": calibration.main,
     "trust": trust.main,
+    "criterion": criterion.main,
     "gibbs": gibbs.main,
 }
 # Where not 100, as in the paper.
@@ -69,7 +73,9 @@ INSTANCES = {
     "synthetic_large": 6,
     "calibration": 40,
     "savings": 3,
+    "tied": 5,
     "trust": 2,
+    "criterion": 2,
     "gibbs": gibbs.PROBLEMS,
 }
 

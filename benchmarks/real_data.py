@@ -60,10 +60,14 @@ def split(name: str, repeat: int) -> StratifiedKFold:
 
 def trial(cell: Row, instance: int) -> Row:
     """One classifier on one fold of one repeat."""
-    X, y, _ = load(cell["data"])
-    train, test = list(split(cell["data"], instance).split(X, y))[cell["fold"]]
     warm(cell["method"])
-    model = METHODS[cell["method"]].make()
+    return judged(METHODS[cell["method"]].make(), cell["data"], cell["fold"], instance)
+
+
+def judged(model: Any, data: str, fold: int, repeat: int) -> Row:
+    """The classifier fitted to all but the fold, and tested on it."""
+    X, y, _ = load(data)
+    train, test = list(split(data, repeat).split(X, y))[fold]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         began = time.process_time()
