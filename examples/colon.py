@@ -17,18 +17,17 @@ absent. What it printed and drew:
          published suspects marked, and the weights of the expected sizes
    :width: 100%
 
-- **Genes.** No gene stands out. The most probable ones are little above a gene taken at random, and the
-  intervals hold zero: even the sign of a coefficient is open. Many genes rise and fall together, and 62 samples
-  cannot tell which of them matter. The list is an order in which to look, not a finding.
-- **Groups.** A group of a hundred genes holds one that matters almost for sure, but so do a hundred genes taken
+- **Genes.** No gene stands out. The most probable ones matter with less than one chance in five; if they do, the
+  sign of the coefficient is clear, but that is all. Many genes rise and fall together, and 62 samples cannot tell
+  which of them matter. The list is an order in which to look, not a finding.
+- **Groups.** A group of hundreds of genes holds one that matters almost for sure, but so do as many genes taken
   at random. Compare the two columns: only where the first is well above the second do the data say something
   about the group.
-- **How many.** The weights are spread over more than one order of magnitude. The data allow few genes as well
-  as hundreds, and the fit averages over all of them.
+- **How many.** The weights are spread over more than one order of magnitude. The data allow three genes as well
+  as a hundred, and the fit averages over all of them.
 - **Labels.** This is where the fit is of use. Its list of the most doubted labels is nearly the published one.
-  Yet no label is rather wrong than right, so a strict rule such as ``suspect_labels(fdr=0.1)`` lists none, and
-  says so: the order is much better than the probabilities are bold. Doubted labels are for review at the bench.
-  Nothing was dropped or changed.
+  Yet only one label is rather wrong than right, so a strict rule such as ``suspect_labels(fdr=0.1)`` lists none,
+  and says so. Doubted labels are for review at the bench. Nothing was dropped or changed.
 - **Accuracy.** In cross-validation nearly all labels that are not predicted are published suspects. If these
   are wrong labels, the accuracy is understated; nobody knows for sure, so the figure stays that of all samples.
   The folds are one split of 62 samples, and another would differ by a few.
