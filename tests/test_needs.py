@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as benchmarks
-from benchmarks import in_r, independent, peers, rows, scale, synthetic
+from benchmarks import in_r, independent, peers, rows, scale, synthetic, wide_run
 from benchmarks.__main__ import BENCHMARKS, Benchmark
 from benchmarks.needs import INSTALL, Need, absent, files, packages, said
 from tests.conftest import ROOT
@@ -196,3 +196,19 @@ def test_sets_that_were_read_before_need_no_source(tmp_path, monkeypatch):
     assert not source.there()
     np.savez(tmp_path / "b.npz", X=[0.0])
     assert source.there()
+
+
+def test_a_wide_file_goes_from_the_command_to_the_page():
+    """At a tiny size: with five folds held out, as by default, and without."""
+    if lacking := absent(BENCHMARKS["wide_run"].needs):
+        pytest.skip(said(lacking))
+    default, short = wide_run.from_file_to_page(40, 30, 2)
+    assert (default["fit"], default["folds"], short["folds"]) == ("default", 5, 0)
+    assert 0.0 <= default["accuracy"] <= 1.0
+    assert (short["accuracy"], short["folds_settled"]) == ("", "")
+    for line in (default, short):
+        assert (line["rows"], line["features"]) == (40, 30)
+        assert line["fit_cpu_seconds"] > 0.0
+        assert line["fit_peak_mb"] > 50.0
+        assert line["page_kb"] > 50.0
+        assert line["named_true"] <= line["named"]
