@@ -11,7 +11,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.kept import kept
 from benchmarks.peers import Method, code
-from benchmarks.rows import Row, by_cell, mean_se, rng_for, table, write
+from benchmarks.rows import Row, by_cell, figures, mean_se, rng_for, table, write
 from dilutron.data.designs import block_patterns
 from dilutron.data.teacher import Patterns, diluted_teacher, iid_patterns, mvn_patterns
 from dilutron.estimators import EPClassifier
@@ -43,7 +42,6 @@ DESIGNS: dict[str, Patterns] = {
     UNEQUAL: mvn_patterns,
     "blocks": partial(block_patterns, correlation=0.8, size=BLOCK),
 }
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "calibration.png"
 KEYS = ("patterns", "n", "m", "rho", "beta")
 KINDS = {"inclusion": "features", "flip": "label errors", "group": "groups of features"}
 # Of the expected calibration error of inclusion probabilities; label errors, for which no aim was set, get the same.
@@ -280,6 +278,7 @@ def draw(bins: list[Row]) -> None:
     for axis in axes[:, 0]:
         axis.set_ylabel("share that came true")
     axes[0, 0].legend(frameon=False, fontsize=9)
-    figure.savefig(FIGURE, dpi=120)
+    path = figures() / "calibration.png"
+    figure.savefig(path, dpi=120)
     plt.close(figure)
-    print(FIGURE.relative_to(FIGURE.parent.parent.parent))
+    print(path)

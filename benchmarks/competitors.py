@@ -1,12 +1,13 @@
-"""The competitors on the paper's protocol: support AUC, convergence, MSE, learning, and the reference runs.
+"""The competitors on the paper's protocol: support AUC, convergence, MSE, learning.
 
-From the trials that `paper` ran.
+From the trials that `paper` ran. And how far our answers are from those of reference programs.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from benchmarks.needs import files
 from benchmarks.rows import RESULTS, Row, by_cell, mean_se, printed, table, write
 from dilutron import GrVAMPOptions, Problem, R1BCSOptions, RobustProbit, SpikeSlab, solve
 from dilutron.experiments.outputs import rows_of
@@ -21,6 +22,7 @@ LEARNING = Item(
     "learned",
 )
 FIXTURES = RESULTS.parents[2] / "shared" / "fixtures"
+RUNS = files(FIXTURES, remedy="put problems there, and what reference programs answered: an .npz for each")
 
 
 def tell(store: Store) -> None:
@@ -31,7 +33,6 @@ def tell(store: Store) -> None:
             told(rows)
         else:
             print(f"{name}: no trials yet, its file stays as it is")
-    references()
 
 
 def areas(rows: list[Row]) -> None:
@@ -135,11 +136,8 @@ def learned(rows: list[Row]) -> None:
     write("competitors_learning", out)
 
 
-def references() -> None:
+def references(instances: int, jobs: int) -> None:
     """Distance of unit weights to the reference programs' on their converged instances."""
-    if not FIXTURES.is_dir():
-        print(f"reference runs skipped: no folder {FIXTURES}")
-        return
     programs = {"grvamp": GrVAMPOptions.paper(), "r1bcs": R1BCSOptions(scaled=True)}
     out = []
     for path in sorted(FIXTURES.glob("*.npz")):

@@ -1,9 +1,8 @@
 """The comparison of `real_data` on questions that played no part in choosing the defaults.
 
 They are asked of the Bioconductor packages ALL (Chiaretti et al. 2004) and bladderbatch (Dyrskjot et al. 2004), log
-expressions as they come, read by R where it has these packages (Debian: r-bioc-all, r-bioc-bladderbatch); and of two
-sets that come with the Python package ISLP, NCI60 (Ross et al. 2000) and Khan (Khan et al. 2001), if it is installed
-(its data are enough: pip install --no-deps ISLP).
+expressions as they come, read by R; and of two sets that come with the Python package ISLP, NCI60 (Ross et al. 2000)
+and Khan (Khan et al. 2001), of which its data are enough. A source that is not there is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kept import kept
+from benchmarks.needs import Need, packages, packages_of_r, said
 from benchmarks.peers import METHODS, OURS
 from benchmarks.real_data import FURTHER, summary, tasks, tell, trial
 from benchmarks.rows import Row, by_cell, mean_se, table, write
@@ -56,13 +56,31 @@ writeBin(as.vector(x[, kept]), "{folder}/x.bin")
 """
 
 
+def _kept(source: Need, names: list[str]) -> Need:
+    """A source whose sets were read before need not be there again."""
+    return source._replace(there=lambda: all(_path(name).is_file() for name in names) or source.there())
+
+
+def _path(name: str) -> Path:
+    return FURTHER / f"{name}.npz"
+
+
+BIOCONDUCTOR = packages_of_r(
+    "ALL",
+    "bladderbatch",
+    remedy="install R, and in it this by BiocManager::install; Debian: r-bioc-all, r-bioc-bladderbatch",
+)
+ISLP = packages("ISLP", remedy="make bench installs it, or: pip install --no-deps ISLP")
+ASKED = ([q for q in QUESTIONS if q.startswith("all")], [q for q in QUESTIONS if q.startswith("bladder")], [*CLASSES])
+SOURCES = tuple(_kept(source, names) for source, names in zip((*BIOCONDUCTOR, *ISLP), ASKED, strict=True))
+ANY = Need("all of its sources", lambda: any(source.there() for source in SOURCES), f"one will do: {said(SOURCES)}")
 # scikit-learn's elastic net would take hours here; skglm's has the same penalty, at its optimum.
 COMPARED = {name: method for name, method in METHODS.items() if name != "elastic net CV"}
 
 
 def exported(name: str) -> bool:
     """Put a set where `real_data.load` finds it; False where what reads it is not there."""
-    path = FURTHER / f"{name}.npz"
+    path = _path(name)
     if path.is_file():
         return True
     read = _from_islp(name) if name in CLASSES else _from_r(name)
@@ -109,16 +127,14 @@ def _lines(path: Path) -> list[str]:
 
 def main(instances: int, jobs: int) -> None:
     """`instances` repeats of the folds; the committed results have two."""
-    names = (*QUESTIONS, *CLASSES)
-    there = [name for name in names if exported(name)]
-    if absent := [name for name in names if name not in there]:
-        print(f"NOT THERE, LEFT OUT: {', '.join(absent)} (see the head of benchmarks/independent.py)", flush=True)
-    rows = summary(kept("independent", trial, tasks(instances, there, COMPARED), jobs))
+    names = [name for source, asked in zip(SOURCES, ASKED, strict=True) if source.there() for name in asked]
+    if unread := [name for name in names if not exported(name)]:
+        raise RuntimeError(f"their source is there, but they cannot be read: {', '.join(unread)}")
+    rows = summary(kept("independent", trial, tasks(instances, names, COMPARED), jobs))
     tell("independent", rows)
-    if there:
-        averages = [averaged(m, some) for (m,), some in by_cell(rows, ("method",)).items() if m != OURS]
-        table(averages, tuple(averages[0]))
-        write("independent_means", averages)
+    averages = [averaged(m, some) for (m,), some in by_cell(rows, ("method",)).items() if m != OURS]
+    table(averages, tuple(averages[0]))
+    write("independent_means", averages)
 
 
 def averaged(method: str, rows: list[Row]) -> Row:

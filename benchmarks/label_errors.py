@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import cross_val_predict
 
 from benchmarks.kept import Task, kept
-from benchmarks.peers import L2, METHODS, OURS, REFERENCE, code, has, installed, version, warm
+from benchmarks.peers import L2, METHODS, OURS, REFERENCE, code, installed, version, warm
 from benchmarks.real_data import load, paired, sets, split
 from benchmarks.rows import Row, by_cell, mean_se, rng_for, table, write
 from dilutron.metrics import auc
@@ -78,10 +78,7 @@ def cleanlab_areas(y: np.ndarray, probabilities: np.ndarray, wrong: np.ndarray) 
 def tasks(seeds: int) -> list[Task]:
     """Seed by seed. Our fit of the suspects has nothing random in it, so there is one."""
     ways = [(ONE_FIT, OURS, SOURCES[OURS])]
-    if has("cleanlab"):
-        ways += [(version("cleanlab"), name, method) for name, method in installed(SOURCES).items()]
-    else:
-        print("NOT INSTALLED, LEFT OUT: cleanlab (pip install --group peers, with pip 25.1 or later)", flush=True)
+    ways += [(version("cleanlab"), name, method) for name, method in installed(SOURCES).items()]
     questions = [(name, wrong) for name in sets() for wrong in _questions(name)]
     return [
         ({"data": data, "wrong": wrong, "way": way, "source": source, "code": code(method)}, seed)

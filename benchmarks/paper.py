@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from benchmarks import archive, competitors
-from benchmarks.rows import RESULTS, TRIALS, Row, by_cell, results, write
-from dilutron import plots
+from benchmarks.rows import TRIALS, Row, by_cell, figures, results, write
 from dilutron.experiments.compare import (
     AS_PUBLISHED,
     BETTER,
@@ -30,7 +29,6 @@ from dilutron.experiments.store import Store, Trial
 from dilutron.loop import Status
 
 JUDGED = (BETTER, AS_PUBLISHED, WORSE)
-FIGURES = RESULTS.parents[1] / "docs" / "figures"
 SHOWN = ("table", "patterns", "dynamics", "n", "eta", "alpha", "method", "variant", "quantity", "column", "ours", "se",
          "published", "published_se", "off", "published_off", "difference", "gain", "verdict", "instances",
          "converged")  # fmt: skip
@@ -92,8 +90,8 @@ def _told(store: Store) -> None:
 
 def beside(store: Store) -> None:
     """Every table of the paper cell by cell, the averages behind its figures, and both as pictures for the docs."""
-    figures = FIGURES if results() == RESULTS else results() / "figures"
-    figures.mkdir(parents=True, exist_ok=True)
+    from dilutron import plots  # needs matplotlib, which `doubtful` does without
+
     lines, averages = [], []
     for name, item in ITEMS.items():
         rows = rows_of(item, store)
@@ -104,7 +102,7 @@ def beside(store: Store) -> None:
         else:
             averages += averages_of(name, rows)
         shown, note = (converged(rows), ", converged runs") if name in CONVERGED_ONLY else (rows, "")
-        plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), figures / f"{name}.png")
+        plots.save(plots.picture(item.draw, shown, item.title + note, published(name)), figures() / f"{name}.png")
     write("paper_comparison", [{k: line[k] for k in SHOWN} for line in lines if line["verdict"] != NOT_RUN])
     write("paper_verdicts", verdicts(lines))
     write("paper_averages", averages)

@@ -1,16 +1,16 @@
 """Classifiers on the same footing: ours with its defaults, and what users pick instead, each as its documentation says.
 
-skglm, abess and cleanlab are the dependency group `peers`; what is not installed is named and left out.
+What is not installed is left out.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import warnings
 import zlib
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -24,10 +24,16 @@ from sklearn.preprocessing import StandardScaler
 
 import dilutron
 from benchmarks import in_r
+from benchmarks.needs import INSTALL, Need, packages, packages_of_r
 from dilutron.estimators import EPClassifier
 
 OURS, REFERENCE = "EPClassifier", "L1-CV"
 IN_R = "R "  # begins the name of a package of R
+NEWER = Need(
+    "scikit-learn 1.8 or later",
+    lambda: "use_legacy_attributes" in signature(LogisticRegressionCV).parameters,
+    INSTALL,
+)
 
 
 class SkglmCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -114,19 +120,21 @@ L2 = Method(lambda: _logistic_cv(0.0, "lbfgs"), "scikit-learn")
 
 
 def installed(methods: dict[str, Method]) -> dict[str, Method]:
-    """Those whose package is there; says which are not."""
-    there = {name: method for name, method in methods.items() if has(method.package)}
-    if absent := [name for name in methods if name not in there]:
-        hint = "pip install --group peers, with pip 25.1 or later; what is of R, by R's install.packages"
-        print(f"NOT INSTALLED, LEFT OUT: {', '.join(absent)} ({hint})", flush=True)
-    return there
+    """Those whose package is there."""
+    return {name: method for name, method in methods.items() if _need_of(method.package).there()}
 
 
-def has(package: str) -> bool:
-    """True where a distribution is installed, or a package of R."""
-    if package.startswith(IN_R):
-        return in_r.version(package.removeprefix(IN_R)) is not None
-    return importlib.util.find_spec({"scikit-learn": "sklearn"}.get(package, package)) is not None
+def needs_of(methods: dict[str, Method]) -> tuple[Need, ...]:
+    """Their packages, each once."""
+    return tuple(_need_of(package) for package in dict.fromkeys(method.package for method in methods.values()))
+
+
+def _need_of(package: str) -> Need:
+    """A distribution, or a package of R."""
+    if package == "scikit-learn":
+        return NEWER
+    (need,) = packages_of_r(package.removeprefix(IN_R)) if package.startswith(IN_R) else packages(package)
+    return need
 
 
 def version(package: str) -> str:

@@ -7,7 +7,8 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from dilutron.experiments.compare import published
 from dilutron.files import whole_file
 
 RESULTS = Path(__file__).parent / "results"  # what the docs show
+FIGURES = RESULTS.parents[1] / "docs" / "figures"
 TRIALS = Path(__file__).parent / "trials"  # runs of another size, not kept in the repository
 Row = dict[str, Any]
 
@@ -48,6 +50,27 @@ def run(trial: Callable[[Row, int], Row], cells: Iterable[Row], instances: int, 
 def results() -> Path:
     """Where results go: those of full size to what the docs show."""
     return Path(os.environ.get("BENCHMARK_FOLDER", RESULTS))
+
+
+@contextmanager
+def results_in(folder: Path) -> Iterator[None]:
+    """Meanwhile they go there."""
+    before = os.environ.get("BENCHMARK_FOLDER")
+    os.environ["BENCHMARK_FOLDER"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["BENCHMARK_FOLDER"]
+        else:
+            os.environ["BENCHMARK_FOLDER"] = before
+
+
+def figures() -> Path:
+    """Where pictures go: beside the docs from runs of full size."""
+    folder = FIGURES if results() == RESULTS else results() / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def write(name: str, rows: list[Row]) -> Path:

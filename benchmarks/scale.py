@@ -7,7 +7,6 @@ of a method that did not end within the limit on a smaller table of the same sha
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,9 @@ from benchmarks.alone import alone, measured
 from benchmarks.in_r import GlmnetCV, SparseVB, Varbvs
 from benchmarks.kept import kept
 from benchmarks.peers import IN_R, METHODS, OURS, Method, _scaled, code, installed
-from benchmarks.rows import Row, by_cell, rng_for, table, write
+from benchmarks.rows import Row, by_cell, figures, rng_for, table, write
 from dilutron.estimators import VAMPClassifier
 
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "scale.png"
 SIZES = ((62, 2000), (102, 12_600), (1000, 23_000), (100_000, 200), (1_000_000, 100))
 LARGE = 3e7  # numbers in a table from which one trial takes minutes, and a run of few instances leaves it out
 LIMIT = 150.0  # CPU seconds for a trial
@@ -182,7 +180,7 @@ def draw(rows: list[Row]) -> None:
     for axis in axes:
         axis.grid(alpha=0.3)
     axes[0].legend(frameon=False, fontsize=8)
-    FIGURE.parent.mkdir(exist_ok=True)
-    figure.savefig(FIGURE, dpi=150)
+    path = figures() / "scale.png"
+    figure.savefig(path, dpi=150)
     plt.close(figure)
-    print(FIGURE.relative_to(FIGURE.parent.parent.parent))
+    print(path)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.rows import Row, rng_for, table, write
+from benchmarks.rows import Row, figures, rng_for, table, write
 from dilutron import EPOptions, Problem, RobustProbit, SpikeSlab, solve
 from dilutron.data import lesson
 
-FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "size.png"
 ETA = 0.95
 TALL = [{"shape": "tall", "n": n, "m": 2 * n, "expected": 0.25 * n} for n in (128, 256, 512, 1024, 2048)]
 WIDE = [{"shape": "wide", "n": n, "m": 100, "expected": 20.0} for n in (2000, 5000, 10_000, 20_000)]
@@ -74,7 +71,7 @@ def draw(rows: list[Row]) -> None:
     axes[0].set_ylim(0)
     axes[1].set_yscale("log")
     axes[0].legend(frameon=False)
-    FIGURE.parent.mkdir(exist_ok=True)
-    figure.savefig(FIGURE, dpi=150)
+    path = figures() / "size.png"
+    figure.savefig(path, dpi=150)
     plt.close(figure)
-    print(FIGURE.relative_to(FIGURE.parent.parent.parent))
+    print(path)

@@ -1,8 +1,8 @@
 """EPClassifier with everything learned against what users pick instead, on teachers of known weights.
 
 Cells are those of the table of numbers to beat. All methods see the same instances; peers get standardised columns and
-choose their penalty by cross-validation, or have a prior instead. A method whose package is not installed is named and
-skipped. Seconds are of CPU; those of programs of R are measured inside R.
+choose their penalty by cross-validation, or have a prior instead. A method whose package is not installed is left
+out. Seconds are of CPU; those of programs of R are measured inside R.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.needs import files
 from benchmarks.rows import Row, by_cell, rng_for, run, table, write
 from dilutron import EPOptions, Normal, Problem, RobustProbit, SpikeSlab, solve
 from dilutron.data import lesson
@@ -18,6 +19,10 @@ PREPARED = {
     "leukemia_golub": lambda X: np.log10(np.clip(X, 100, 16_000)),
     "prostate_singh": lambda X: np.log2(np.clip(X, 10, 16_000)),
 }
+SETS = files(
+    *(SHARED / f"{name}.npz" for name in PREPARED),
+    remedy="each has X, samples x genes as published, and y, 0 or 1: put it there",
+)
 STARTS = {"path": None, "em_from_1": 1.0, "em_from_half": 0.5}
 KEYS = ("data", "samples", "size", "way")
 

@@ -1,36 +1,43 @@
-"""`dilutron fit` on a wide CSV, 1,000 x 23,000, with a stated size: seconds, memory, the page, and what was found."""
+"""`dilutron fit` on a wide CSV with nothing but its columns named: seconds, memory, the page, and what was found."""
 
 from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.alone import alone, measured
 from benchmarks.rows import Row, table, write
 
-ROWS, FEATURES, MATTER, FOLDS = 1000, 23_000, 20, 2
-TIMED = """
-import json, resource, sys, time
-from dilutron import cli
-began = time.perf_counter()
-try:
-    cli.main(sys.argv[1:])
-except SystemExit as end:
-    assert not end.code, end.code
-spent = time.perf_counter() - began
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps([spent, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024]))
-"""
+SIZE, SMALL = (1000, 23_000), (100, 2000)
+MATTER = 20
+RUNS: dict[str, tuple[object, ...]] = {"default": (), "--folds 0": ("--folds", 0)}  # the default holds rows out
+LIMIT = 7200.0  # CPU seconds for a command
+FIGURES = ("wall_seconds", "cpu_seconds", "peak_mb")
 
 
-def command(*arguments: object) -> Row:
-    """A command in a process of its own: wall and CPU seconds, and its largest memory in MB."""
-    process = [sys.executable, "-c", TIMED, *map(str, arguments)]
-    said = subprocess.run(process, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-    return dict(zip(("seconds", "cpu_seconds", "memory_mb"), json.loads(said), strict=True))
+def dilutron(cell: Row) -> Row:
+    """A command of the command line, its imports included."""
+
+    def work() -> None:
+        from dilutron import cli
+
+        try:
+            cli.main(cell["words"])
+        except SystemExit as end:
+            if end.code:
+                raise RuntimeError(f"dilutron ended with {end.code}") from end
+
+    return measured(work)[1]
+
+
+def command(*words: object) -> Row:
+    """The figures of a command in a process of its own."""
+    row = alone(dilutron, {"words": [str(word) for word in words]}, limit=LIMIT)
+    if row["ended"] != "whole":
+        raise RuntimeError(f"dilutron {words[0]}: {row['ended']}")
+    return {name: row[name] for name in FIGURES}
 
 
 def found(run: Path, truth: dict[str, list[str]]) -> Row:
@@ -47,24 +54,30 @@ def found(run: Path, truth: dict[str, list[str]]) -> Row:
     }
 
 
-def main(instances: int, jobs: int) -> None:
-    """Once: the table from `dilutron simulate`, with 20 features that matter and one label in twenty wrong."""
+def from_file_to_page(rows: int, features: int, matter: int = MATTER) -> list[Row]:
+    """The table from `dilutron simulate`, one label in twenty wrong; a line for each way to fit it."""
+    out = []
     with tempfile.TemporaryDirectory() as folder:
         data, run = Path(folder) / "wide.csv", Path(folder) / "run"
-        command("simulate", "--rows", ROWS, "--features", FEATURES, "--matter", MATTER, "--out", data)
+        command("simulate", "--rows", rows, "--features", features, "--matter", matter, "--out", data)
         truth = json.loads(data.with_name("wide.csv.truth.json").read_text(encoding="utf-8"))
-        fitted = command(
-            *("fit", data, "--label", "class", "--id", "sample", "--expect", MATTER, "--folds", FOLDS, "--out", run)
-        )
-        page = command("report", run)
-        facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        out: Row = {"rows": ROWS, "features": FEATURES, "expect": MATTER, "folds": FOLDS}
-        out |= {f"fit_{key}": value for key, value in fitted.items()}
-        out |= {"page_seconds": page["seconds"], "page_kb": (run / "report.html").stat().st_size / 1024}
-        out |= {"status": facts["result"]["status"], "accuracy": facts["held_out"]["accuracy"], **found(run, truth)}
-    table([out], tuple(out))
-    write("wide_run", [out])
+        for name, more in RUNS.items():
+            fitted = command("fit", data, "--label", "class", "--id", "sample", "--out", run, "--force", *more)
+            page = command("report", run)
+            facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
+            scores = facts["held_out"] or {}
+            line: Row = {"fit": name, "rows": rows, "features": features, "file_mb": data.stat().st_size / 2**20}
+            line |= {f"fit_{key}": value for key, value in fitted.items()}
+            line |= {"page_seconds": page["wall_seconds"], "page_kb": (run / "report.html").stat().st_size / 1024}
+            line |= {"status": facts["result"]["status"], "size": facts["result"]["n_features_likely"]}
+            line |= {"folds": scores.get("folds", 0), "folds_settled": scores.get("converged", "")}
+            line |= {key: scores.get(key, "") for key in ("accuracy", "accuracy_se", "auc", "auc_se")}
+            out.append(line | found(run, truth))
+    return out
 
 
-if __name__ == "__main__":
-    main(1, 1)
+def main(instances: int, jobs: int) -> None:
+    """Once; few instances mean a small table."""
+    out = from_file_to_page(*(SIZE if instances >= 100 else SMALL))
+    table(out, tuple(out[0]))
+    write("wide_run", out)

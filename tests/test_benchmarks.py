@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import alone, doubtful, in_r, paper, peers, protocol, runtime, savings, synthetic
+from benchmarks import alone, doubtful, in_r, paper, protocol, runtime, savings, synthetic
 from benchmarks.rows import printed
 from dilutron import METHODS, Problem, SpikeSlab, ThetaMixture, solve, student
 from dilutron.data import lesson
@@ -154,14 +154,6 @@ def test_seconds_of_programs_of_r_are_those_measured_inside(monkeypatch):
     cell = {"n": 16, "rho": 0.25, "patterns": "iid", "alpha": 2.0, "method": "sparsevb"}
     row = synthetic.trial(cell, 0)
     assert (row["seconds"], row["size"], row["auc_inclusion"]) == (123.0, 4.0, 0.5)
-
-
-def test_programs_of_r_are_left_out_where_r_is_not(monkeypatch, capsys):
-    monkeypatch.setattr(in_r, "version", lambda package: None)
-    names = peers.installed(synthetic.methods({"rho": 0.5}))
-    assert "dilutron" in names
-    assert not {"glmnet L1", "sparsevb", "varbvs"} & set(names)
-    assert "glmnet L1, sparsevb, varbvs (" in capsys.readouterr().out
 
 
 def test_our_cpu_is_compared_with_sparsevb_on_the_same_instances():
