@@ -77,6 +77,7 @@ BENCHMARKS = {
     "scale": Benchmark(scale.main, needs=(LINUX, *PICTURES), wants=needs_of(scale.CLASSIFIERS)),
     "savings": Benchmark(savings.main, 3, needs=(LINUX,)),
     "tied": Benchmark(tied.main, 5),
+    "tied_classifiers": Benchmark(tied.classifiers, 3, needs=(LINUX,)),
     "reading": Benchmark(reading.main, needs=packages("polars")),
     "wide_run": Benchmark(wide_run.main, needs=(LINUX, *packages("typer", "rich", "polars", "jinja2"))),
     "real_data": Benchmark(real_data.main, 10, needs=(NEWER, *wide.SETS), wants=needs_of(real_data.METHODS)),

@@ -1,6 +1,7 @@
 """EP with one variance for all weights (VAMP) beside EP: CPU in products of the table, and error, by the same `solve`.
 
-VAMP pays one SVD and O(MN) a step, EP a factorisation for each. `scale` has both as classifiers, with their paths.
+VAMP pays one SVD and O(MN) a step, EP a factorisation for each. `classifiers` has both with their paths of expected
+sizes, on the tables of `scale`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from functools import partial
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks import scale
+from benchmarks.alone import alone
 from benchmarks.rows import Row, by_cell, mean_se, rng_for, table, write
 from dilutron import OPTIONS, Problem, RobustProbit, SpikeSlab, solve
 from dilutron.data import block_patterns, iid_patterns, lesson
@@ -21,6 +24,9 @@ DESIGNS = {"iid": iid_patterns, "blocks of 4, .8": partial(block_patterns, corre
 SIZES = ((500, 500), (1000, 1000), (1000, 2000), (2000, 500), (4000, 1000))
 LEARN: dict[str, tuple[str, ...]] = {"given": (), "learned": ("rho", "eta")}
 METHODS = ("ep", "vamp")
+TABLES = ((102, 12_600), (400, 6000), (1000, 23_000), (20_000, 200))
+CLASSIFIERS = {"ep": "EPClassifier", "vamp": "VAMPClassifier"}
+LIMIT = 600.0  # CPU seconds
 
 
 def cells() -> list[Row]:
@@ -69,6 +75,24 @@ def _product(X: np.ndarray) -> float:
         side @ side.T
         seconds.append(time.process_time() - began)
     return float(np.median(seconds))
+
+
+def classifiers(instances: int, jobs: int) -> None:
+    """Default fits in turns, each in a process of its own, one at a time."""
+    out = []
+    for rows, columns in TABLES:
+        cells = [{"rows": rows, "columns": columns, "method": name} for name in CLASSIFIERS.values()]
+        turns = [[alone(scale.fit, cell, limit=LIMIT) for cell in cells] for _ in range(instances)]
+        if broken := [row for turn in turns for row in turn if row["ended"] != "whole"]:
+            raise RuntimeError(f"{broken[0]['method']} of {rows} x {columns}: {broken[0]['ended']}")
+        line: Row = {"rows": rows, "columns": columns}
+        for quantity in ("products", "memory_beyond_x", "auc"):
+            for k, method in enumerate(CLASSIFIERS):
+                line[f"{method}_{quantity}"] = float(np.median([turn[k][quantity] for turn in turns]))
+        line["cpu_ratio"] = float(np.median([ep["cpu_seconds"] / vamp["cpu_seconds"] for ep, vamp in turns]))
+        out.append({**line, "turns": len(turns)})
+    table(out, tuple(out[0]))
+    write("tied_classifiers", out)
 
 
 def main(instances: int, jobs: int) -> None:

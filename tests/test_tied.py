@@ -1,8 +1,11 @@
+import pickle
+
 import numpy as np
 import pytest
 
+from dilutron import Problem, RobustProbit, SpikeSlab, solve, tied
 from dilutron.gaussian import NotPositive, Primal, Sites
-from dilutron.tied import Tied
+from dilutron.tied import Tied, spectrum_of
 
 SHAPES = [(12, 5), (5, 12), (6, 6), (1, 4), (4, 1)]
 
@@ -76,3 +79,24 @@ def test_tied_refuses_a_direction_that_no_label_sees():
 def test_tied_field_var_is_that_of_independent_weights():
     design, var = np.random.default_rng(5).standard_normal((5, 9)), np.linspace(0.1, 3.0, 9)
     np.testing.assert_allclose(Tied(design).field_var(var), np.diag(design @ np.diag(var) @ design.T), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_signs_of_rows_do_not_change_the_spectrum(shape):
+    rng = np.random.default_rng(7)
+    X, labels, sites = rng.standard_normal(shape), rng.choice([-1.0, 1.0], shape[0]), tied_sites(shape, 1.3, 0.7)
+    design = labels[:, None] * X
+    known, own = (one.marginals(sites) for one in (Tied(design, spectrum_of(X)), Tied(design)))
+    for name in ("mean", "var", "log_z"):
+        np.testing.assert_allclose(getattr(known, name), getattr(own, name), rtol=1e-12, atol=1e-12)
+
+
+def test_solves_of_a_problem_share_one_svd_and_one_basis(monkeypatch):
+    rng, calls, svd = np.random.default_rng(8), [], tied.svd
+    monkeypatch.setattr(tied, "svd", lambda *given, **more: calls.append(1) or svd(*given, **more))
+    X = rng.standard_normal((30, 50))
+    problem = Problem.from_arrays(X, np.where(X[:, 0] > 0.0, 1, -1))
+    one, other = (solve(problem, SpikeSlab(rho), RobustProbit(0.95, 1.0), "vamp") for rho in (0.1, 0.3))
+    assert len(calls) == 1
+    assert one.covariance().root is other.covariance().root
+    assert "spectrum" not in vars(pickle.loads(pickle.dumps(problem)))

@@ -44,6 +44,8 @@ class Marginals(NamedTuple):
 class Covariance(NamedTuple):
     """Covariance of the weights as diag(base) + root' diag(sign) root, so that wide problems need no N x N array.
 
+    `sign` may be of any size where many share one `root`.
+
     Where there is a `design`, less P'P with P = half design diag(base): many posteriors of one problem share it.
     """
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dilutron.priors import Prior
 from dilutron.rows import Rows, in_blocks, signed, standardized, summary
 from dilutron.special import Vector
+from dilutron.tied import Spectrum, spectrum_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +112,14 @@ class Problem:
     def _signed(self) -> dict[bool, Vector]:
         return {}
 
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """Of the patterns: all solves of a problem share it."""
+        return spectrum_of(self.X)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Travel without the signed design, which is as large as the patterns."""
-        return {name: value for name, value in vars(self).items() if name != "_signed"}
+        """Travel without what is made of the patterns, and as large as they."""
+        return {name: value for name, value in vars(self).items() if name not in ("_signed", "spectrum")}
 
     def check_priors(
         self,

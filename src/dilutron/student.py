@@ -145,7 +145,9 @@ def solve_tied(
     problem.check_priors(weights, labels)
     blocks = tuple(block._replace(tied=True) for block in _blocks(problem, weights, labels, None))
     design = problem.signed()
-    return _solved("vamp", problem, design, Tied(design), blocks, options or EPOptions(), start, callback)
+    return _solved(
+        "vamp", problem, design, Tied(design, problem.spectrum), blocks, options or EPOptions(), start, callback
+    )
 
 
 def _solved(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import svd
 
@@ -9,16 +11,34 @@ from dilutron.gaussian import Covariance, Designed, Marginals, NotPositive, Site
 from dilutron.special import Vector
 
 
+class Spectrum(NamedTuple):
+    """Singular values, and right singular vectors, one in each row."""
+
+    values: Vector
+    basis: Vector
+
+
+def spectrum_of(patterns: Vector) -> Spectrum:
+    """Of the patterns, and of their signed design, Eq. (3), too: signs of rows change the left vectors alone."""
+    return Spectrum(*svd(patterns, full_matrices=False, check_finite=False)[1:])
+
+
 class Tied(Designed):
     """One precision for all weights and one for all labels: VAMP's Gaussian. One SVD, then O(MN) a call.
 
     Variances are averages over the weights and over the labels. Of site precisions that differ, the average counts.
+
+    Parameters
+    ----------
+    design : array of shape (M, N)
+    spectrum : Spectrum, optional
+        Of the design, where it is known.
     """
 
-    def __init__(self, design: Vector) -> None:
+    def __init__(self, design: Vector, spectrum: Spectrum | None = None) -> None:
         self.design = design
         self.shape = design.shape
-        _, self._values, self._basis = svd(design, full_matrices=False, check_finite=False)
+        self._values, self._basis = spectrum or spectrum_of(design)
 
     def marginals(self, sites: Sites) -> Marginals:
         """See `Gaussian`."""
@@ -42,8 +62,7 @@ class Tied(Designed):
         """See `Gaussian`."""
         weight, spread = self._spread(sites.precision)
         base = 1.0 / weight if spread.size < self.shape[1] else 0.0
-        gain = np.sqrt(np.abs(spread - base))
-        return Covariance(np.full(self.shape[1], base), gain[:, None] * self._basis, np.sign(spread - base))
+        return Covariance(np.full(self.shape[1], base), self._basis, spread - base)  # all share one basis
 
     def _spread(self, precision: Vector) -> tuple[float, Vector]:
         """The weights' precision, and the variance along each right singular vector."""
