@@ -69,7 +69,7 @@ BENCHMARKS = {
     "doubtful": Benchmark(doubtful.main),
     "protocol": Benchmark(protocol.main),
     "runtime": Benchmark(runtime.main, 7),
-    "wide": Benchmark(wide.main, wants=wide.SETS),
+    "wide": Benchmark(wide.main, 3, wants=wide.SETS),
     "speed": Benchmark(speed.main),
     "size": Benchmark(size.main, needs=PICTURES),
     "tall": Benchmark(tall.main, needs=(LINUX, *packages("dask"))),
@@ -97,7 +97,7 @@ BENCHMARKS = {
     "synthetic_large": Benchmark(synthetic.large, 6, wants=PEERS),
     "calibration": Benchmark(calibration.main, 40, needs=PICTURES),
     "trust": Benchmark(trust.main, 2, wants=wide.SETS),
-    "criterion": Benchmark(criterion.main, 2, wants=wide.SETS),
+    "criterion": Benchmark(criterion.main, 4, wants=wide.SETS),
     "gibbs": Benchmark(gibbs.main, gibbs.PROBLEMS),
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.needs import files
+from benchmarks.needs import Need
 from benchmarks.rows import RESULTS, Row, by_cell, mean_se, printed, table, write
 from dilutron import GrVAMPOptions, Problem, R1BCSOptions, RobustProbit, SpikeSlab, solve
 from dilutron.experiments.outputs import rows_of
@@ -22,7 +22,13 @@ LEARNING = Item(
     "learned",
 )
 FIXTURES = RESULTS.parents[2] / "shared" / "fixtures"
-RUNS = files(FIXTURES, remedy="put problems there, and what reference programs answered: an .npz for each")
+RUNS = (
+    Need(
+        f"runs in {FIXTURES}",
+        lambda: any(FIXTURES.glob("*.npz")),
+        "put problems there, and what reference programs answered: an .npz for each",
+    ),
+)
 
 
 def tell(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""What weighs the expected sizes, and whether the answers are averaged: simulated data with few rows, and real sets.
+"""What weighs the expected sizes, and whether the answers are averaged: simulated data and real sets.
 
 The default of `EPClassifier` is the first of `CHOICES`; the others are compared with it on the same problems and folds.
 """
@@ -19,7 +19,7 @@ from dilutron.metrics import auc, decibel, mse
 
 CHOICES = [(criterion, average) for average in (True, False) for criterion in ("loo", "evidence", "cv")]
 SIMULATED, REAL = "simulated", "real"
-MOST = 2  # rows for each feature: with more of them all criteria agree
+REPEATS = 2  # of the folds of the real sets, at most
 
 
 def trial(cell: Row, instance: int) -> Row:
@@ -46,9 +46,9 @@ def trial(cell: Row, instance: int) -> Row:
 
 
 def tasks(instances: int) -> list[Task]:
-    """Cells of few rows, and the folds of the real sets."""
-    few = [cell for cell in calibration.cells() if cell["m"] <= MOST * cell["n"]]
-    simulated = [{"kind": SIMULATED, **cell} for cell in few if cell["patterns"] != calibration.UNEQUAL]
+    """Cells of `calibration`, and the folds of the real sets."""
+    cells = [cell for cell in calibration.cells() if cell["patterns"] != calibration.UNEQUAL]
+    simulated = [{"kind": SIMULATED, **cell} for cell in cells]
     folds = range(real_data.FOLDS)
     real = [{"kind": REAL, "data": data, "fold": fold} for data in real_data.sets() for fold in folds]
     version = code(Method(EPClassifier, "dilutron"))
@@ -56,7 +56,7 @@ def tasks(instances: int) -> list[Task]:
         ({"criterion": criterion, "average": average, "code": version, **cell}, instance)
         for instance in range(instances)
         for criterion, average in CHOICES
-        for cell in [*simulated, *real]
+        for cell in [*simulated, *(real if instance < REPEATS else [])]
     ]
 
 
@@ -68,7 +68,7 @@ def main(instances: int, jobs: int) -> None:
         (REAL, ("data", "fold"), ("accuracy", "auc", "log_loss")),
     ):
         mine = [row for row in rows if row["kind"] == kind]
-        heads = ("patterns", "n") if kind == SIMULATED else ("data",)
+        heads = ("patterns", "n", "m") if kind == SIMULATED else ("data",)
         out = [
             {**dict(zip(heads, head, strict=True)), **line}
             for head, group in by_cell(mine, heads).items()
@@ -88,10 +88,12 @@ def lines(rows: list[Row], keys: tuple[str, ...], quantities: tuple[str, ...]) -
         line: Row = dict(zip(("criterion", "average"), choice, strict=True))
         for name in quantities:
             line[name] = mean_se(row[name] for row in group)[0]
-            line[f"{name}_gain"], line[f"{name}_gain_se"], _ = real_data.paired(group, usual, name, (*keys, "instance"))
+            line[f"{name}_gain"], se, n = real_data.paired(group, usual, name, (*keys, "instance"))
+            line[f"{name}_gain_se"] = real_data.overlap_se(se, n) if "fold" in keys else se
         if "covered" in group[0]:
             own = [calibration.Reliability.of(cell, "inclusion") for cell in by_cell(group, keys).values()]
             line["inclusion_error"] = float(np.mean([one.error for one in own]))
+            line["inclusion_floor"] = float(np.mean([one.floor for one in own]))
             line["coverage"] = sum(row["covered"] for row in group) / sum(row["present"] for row in group)
         seconds = zip(group, usual, strict=True)
         line["cpu_ratio"] = float(np.median([one["cpu_seconds"] / other["cpu_seconds"] for one, other in seconds]))

@@ -41,12 +41,10 @@ def cells() -> list[Row]:
 def trial(cell: Row, instance: int) -> list[Row]:
     """Both methods on the same problem, and a product of its smaller side with itself between them."""
     drawn = {name: cell[name] for name in ("patterns", "n", "m")}
-    truth = lesson(
-        cell["n"], cell["m"] / cell["n"], rng_for("tied", drawn, instance), rho=RHO, eta=ETA,
-        patterns=DESIGNS[cell["patterns"]],
-    )  # fmt: skip
+    rng, beta = rng_for("tied", drawn, instance), 1.0 / (NOISE * RHO * cell["n"])
+    patterns = DESIGNS[cell["patterns"]]
+    truth = lesson(cell["n"], cell["m"] / cell["n"], rng, rho=RHO, eta=ETA, beta=beta, patterns=patterns)
     problem = Problem.from_arrays(truth.X, truth.labels)
-    beta = 1.0 / (NOISE * RHO * cell["n"])
     product = _product(problem.X)
     rows = []
     for method in METHODS:

@@ -274,6 +274,13 @@ def test_scores_of_labels_are_not_taken_for_probabilities():
     assert model.suspect_labels(n_labels=4).rows.tolist() == np.argsort(-model.label_error_proba_)[:4].tolist()
 
 
+@pytest.mark.parametrize("kind", WITH_PROBABILITIES)
+@pytest.mark.parametrize("expected", [None, 3])
+def test_what_can_be_auto_is_learned_by_all(kind, expected):
+    model = kind(n_features_expected=expected, eta="auto", beta="auto", lam="auto", random_state=0)
+    assert model.fit(X, Y).score(X, Y) > 0.7
+
+
 def test_two_rules_are_refused_before_the_fit():
     with pytest.raises(ValueError, match="one rule of fdr, n_features_to_select, threshold, got fdr and threshold"):
         EPClassifier(fdr=0.1, threshold=0.5).fit(X, Y)

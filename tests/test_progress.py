@@ -43,7 +43,8 @@ class Recorder:
 def test_every_size_of_the_path_is_a_task():
     seen = Recorder()
     model = EPClassifier().set_callbacks(seen).fit(X, Y)
-    assert seen.begun == ["fit", *["expected-size"] * (len(seen.begun) - 1)]
+    assert seen.begun[0] == "fit"
+    assert set(seen.begun[1:]) <= {"expected-size", "trial"}
     assert seen.ended == [*seen.begun[1:], "fit"]
     assert seen.ended.count("expected-size") >= len(model.path_) > 2
     assert seen.down == 1
@@ -64,6 +65,27 @@ def test_the_estimator_at_the_end_of_a_task_predicts_as_if_the_fit_had_ended_the
     assert len({size.rho_ for size in sizes}) == len(model.path_)
 
 
+def test_where_one_size_is_all_the_estimator_at_its_end_is_the_fit():
+    seen = Recorder()
+    model = EPClassifier(n_features_expected=3).set_callbacks(seen)
+    for labels in (Y[::-1], Y):  # nothing is left of an earlier fit
+        seen.fits.clear()
+        model.fit(X, labels)
+        first = seen.fits[0]
+        for name in ("sharpness_", "label_error_proba_", "coef_", "inclusion_proba_"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(model, name), err_msg=name)
+        np.testing.assert_array_equal(first.predict_proba(X), model.predict_proba(X))
+        assert first.suspect_labels(n_labels=3).rows.tolist() == model.suspect_labels(n_labels=3).rows.tolist()
+
+
+def test_rows_of_zeros_which_tell_some_methods_nothing_are_no_fault():
+    seen, table = Recorder(), X.copy()
+    table[7] = 0.0
+    model = VAMPClassifier(n_features_expected=3, standardize=False).set_callbacks(seen).fit(table, Y)
+    assert seen.fits[0] is None
+    assert model.label_error_proba_.size == 60
+
+
 def test_three_classes_are_three_tasks_with_their_sizes_below():
     seen = Recorder()
     EPClassifier(n_features_expected=3).set_callbacks(seen).fit(X, THREE)
@@ -81,10 +103,50 @@ def test_a_fit_that_is_asked_to_stop_answers_with_what_there_is():
     np.testing.assert_allclose(sum(row.weight for row in model.path_), 1.0)
 
 
-def test_a_fit_by_cross_validation_can_stop_too():
-    seen = Recorder(enough=1)
-    model = EPClassifier(criterion="cv").set_callbacks(seen).fit(X, Y)
-    assert len(model.path_) == 1
+@pytest.mark.parametrize("enough", [1, 2, 9])
+@pytest.mark.parametrize(
+    "model",
+    [EPClassifier(), EPClassifier(criterion="cv"), VAMPClassifier(criterion="cv"), AMPClassifier(), R1BCSClassifier()],
+    ids=str,
+)
+def test_all_that_can_be_fitted_can_be_stopped(model, enough):
+    seen = Recorder(enough)
+    model = clone(model).set_params(**({"random_state": 0} if "random_state" in model.get_params() else {}))
+    model.set_callbacks(seen).fit(X, Y)
+    assert seen.ended.count("expected-size") <= enough
+    assert seen.ended[-1] == "fit"
+    assert np.all(np.isfinite(model.coef_))
+    if model.path_:
+        np.testing.assert_allclose(sum(row.weight for row in model.path_), 1.0)
+
+
+def test_folds_are_tasks_with_their_sizes_below():
+    seen = Recorder()
+    model = EPClassifier(criterion="cv", n_folds=3).set_callbacks(seen).fit(X, Y)
+    assert seen.begun.count("held-out-fold") == 3
+    assert seen.ended.count("expected-size") > len(model.path_) + 3
+    first = seen.ended.index("held-out-fold")
+    assert seen.fits[first] is None, "it is of a part of the rows"
+
+
+def test_a_stop_while_folds_are_held_out_keeps_those_that_are_whole():
+    whole, none, some = Recorder(), Recorder(), Recorder()
+    free = EPClassifier(criterion="cv", n_folds=3, random_state=0)
+    scores = [row.score for row in clone(free).set_callbacks(whole).fit(X, Y).path_]
+    first, second, _ = (k for k, name in enumerate(whole.ended) if name == "held-out-fold")
+    # Within the first fold, and within the second.
+    none.enough, some.enough = (whole.ended[:k].count("expected-size") for k in (first, second))
+    nothing = clone(free).set_callbacks(none).fit(X, Y)
+    assert {row.score for row in nothing.path_} == {0.0}
+    part = clone(free).set_callbacks(some).fit(X, Y)
+    assert all(0.0 > one > all_ for one, all_ in zip([row.score for row in part.path_], scores, strict=True))
+
+
+def test_classes_that_come_after_a_stop_take_one_size_each():
+    seen = Recorder(enough=2)
+    model = EPClassifier().set_callbacks(seen).fit(X, THREE)
+    assert [len(path) for path in model.path_] == [2, 1, 1]
+    assert model.score(X, THREE) > 0.5
 
 
 def test_the_table_is_handed_on_as_it_was_given():
@@ -110,14 +172,16 @@ def test_callbacks_are_torn_down_when_a_fit_is_interrupted(monkeypatch):
 @pytest.mark.parametrize("kind", [EPClassifier, VAMPClassifier, AMPClassifier, R1BCSClassifier])
 def test_scores_along_the_path_are_monitored(kind):
     monitor = callback.ScoringMonitor(scoring="accuracy")
-    kind().set_callbacks(monitor).fit(X, Y)
+    model = kind(**({"random_state": 0} if "random_state" in kind().get_params() else {}))
+    model.set_callbacks(monitor).fit(X, Y)
     rows = monitor.get_logs().data
-    assert {row["task_name"] for row in rows} == {"fit", "expected-size"}
+    assert {"fit", "expected-size"} <= {row["task_name"] for row in rows} <= {"fit", "expected-size", "trial"}
     assert all(0.5 <= row["accuracy"] <= 1.0 for row in rows)
 
 
-def test_a_progress_bar_of_a_search_goes_down_to_the_sizes(capsys):
+def test_a_progress_bar_of_a_search_goes_down_to_the_sizes(capsys, monkeypatch):
     pytest.importorskip("rich")
+    monkeypatch.setenv("COLUMNS", "200")
     search = GridSearchCV(make_pipeline(StandardScaler(), EPClassifier()), {"epclassifier__eta": [0.9, 1.0]}, cv=2)
     search.set_callbacks(callback.ProgressBar(max_propagation_depth=None)).fit(X, Y)
     assert "EPClassifier" in capsys.readouterr().out

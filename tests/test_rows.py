@@ -126,7 +126,7 @@ def test_new_rows_are_predicted_in_blocks(tmp_path):
     X[120, 2] = np.nan
     with pytest.raises(ValueError, match="rows has the value nan in row 120, column 2: impute it first"):
         posterior.predict(Rows.of(X, block_rows=50))
-    with pytest.raises(ValueError, match=f"rows must have {N} columns"):
+    with pytest.raises(ValueError, match=rf"rows must have {N} columns, as in the fit, got shape \({M}, {N - 1}\)"):
         posterior.predict(Rows.of(X[:, 1:], block_rows=50))
 
 
@@ -146,11 +146,10 @@ def test_columns_of_blocks_are_those_of_the_fit(tmp_path):
 
 def test_the_classifiers_refuse_blocks_and_say_what_takes_them():
     X, labels = made()
-    with pytest.raises(ValueError, match=r"blocks of rows, which the classifiers do not take: .* dilutron\.solve"):
-        EPClassifier().fit(Rows.of(X), labels)
-    fitted = EPClassifier(rho=0.3, eta=0.9).fit(X, labels)
-    with pytest.raises(ValueError, match="blocks of rows, which the classifiers do not take"):
-        fitted.predict_proba(Rows.of(X))
+    rows, known = Rows.of(X), EPClassifier(rho=0.3, eta=0.9, n_features_to_select=2).fit(X, labels)
+    for call in (known.predict_proba, known.transform, lambda table: EPClassifier().fit(table, labels), np.asarray):
+        with pytest.raises(ValueError, match=r"in blocks of rows, .* a whole one is needed: .* by dilutron.solve"):
+            call(rows)
 
 
 class Counted:

@@ -119,3 +119,15 @@ def test_unknown_patterns():
 def test_what_is_wrong_is_said(wrong, message):
     with pytest.raises(ValueError, match=message):
         lesson(**{"n_weights": 10, "alpha": 1.0, "rng": np.random.default_rng(0), **wrong})
+
+
+def test_noise_in_the_fields_turns_as_many_labels_as_it_should_and_leaves_the_rest_as_it_was():
+    sharp, soft = (lesson(200, 100.0, np.random.default_rng(4), eta=0.95, beta=beta) for beta in (np.inf, 0.1))
+    for name in ("X", "teacher", "flipped"):
+        np.testing.assert_array_equal(getattr(sharp, name), getattr(soft, name))
+    signal = np.linalg.norm(soft.teacher)
+    wanted = np.arctan(np.sqrt(10.0) / signal) / np.pi  # of two normal numbers correlated so
+    assert np.mean(sharp.labels != soft.labels) == pytest.approx(wanted, abs=0.01)
+    for beta in (0.0, -1.0, np.nan, "soft"):
+        with pytest.raises(ValueError, match="beta must be a positive number"):
+            lesson(10, 2.0, np.random.default_rng(0), beta=beta)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,13 +19,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from dilutron import keeping
 from dilutron.averages import Fit, Share, settled
-from dilutron.fitting import fitted
+from dilutron.fitting import fitted, sharpened
 from dilutron.loop import Status
 from dilutron.options import one_of, share, truth, whole
 from dilutron.path import CHOICES
 from dilutron.posterior import Posterior
 from dilutron.progress import CallbackSupportMixin, Watched, begun, with_callbacks
-from dilutron.rows import refuse_blocks
 from dilutron.selection import (
     RULES,
     Suspects,
@@ -41,6 +41,7 @@ from dilutron.selection import (
 from dilutron.special import Vector
 from dilutron.wishes import Table, Wish, log_odds, wish_of
 
+REVIEWED = ("_given", "_preferred")
 MOST = 1e100  # times that a row may count: beyond, sums of counts have no square
 
 
@@ -241,19 +242,23 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
         starts = before if len(before) == len(tables) else (None,) * len(tables)
         two = len(tables) == 1
         whole_fit, fits = begun(self, None if two else len(tables), **given), []
+        watch = Watched(whole_fit, partial(self._as_if, wish, X, y, heard), self._tell)
         for table, start in zip(tables, starts, strict=True):
-            task = whole_fit if two else whole_fit.part("class-against-rest", None)
-            fits.append(fitted(table, wish, start, Watched(task, self._as_if, self._tell)))
+            each = watch if two else watch.part("class-against-rest")
+            fits.append(fitted(table, wish, start, each))
             if not two:
-                task.ended(lambda: None)
-        self.fits_ = tuple(fits)
+                each.ended()
+        self._told(tuple(fits), X, y, heard)
+        whole_fit.ended(dict)
+
+    def _told(self, fits: tuple[Fit, ...], X: Vector, y: Any, heard: Any) -> None:
+        """The results of these fits."""
+        self.fits_ = fits
         self._name_results()
         self._review(X, y, heard)
-        whole_fit.ended(dict)
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, *, reset: bool) -> tuple[Vector, Any, Vector]:
         """A dense table, labels, and how often each row counts."""
-        refuse_blocks(X)
         X, y = validate_data(self, X, y, accept_sparse=("csr", "csc"), dtype=np.float64, reset=reset)
         check_classification_targets(y)
         X = X.toarray() if hasattr(X, "toarray") else X
@@ -281,14 +286,13 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
         one_of(CHOICES, criterion=given["criterion"])
         return wish_of(self._method, given, self.n_features_in_)
 
-    def _as_if(self, posterior: Posterior) -> dict[str, Any] | None:
-        """The results were this posterior all, for callbacks; None where it is that of one class of several."""
-        if self.classes_.size > 2:
+    def _as_if(self, wish: Wish, X: Vector, y: Any, heard: Any, posterior: Posterior) -> dict[str, Any] | None:
+        """The results were this posterior all, for callbacks; of two classes. None where rows told it nothing."""
+        if posterior.flip is None or posterior.flip.size < np.sum(heard):
             return None
         other = copy(self)
-        other.fits_ = (Fit((Share(1.0, posterior),)),)
-        other._name_results()
-        return {name: value for name, value in vars(other).items() if name.endswith("_")}
+        other._told((sharpened(Fit((Share(1.0, posterior),)), wish),), X, y, heard)
+        return {name: value for name, value in vars(other).items() if name.endswith("_") or name in REVIEWED}
 
     def _tell(self, words: str) -> None:
         if self.verbose:
@@ -363,7 +367,6 @@ class SparseClassifier(CallbackSupportMixin, SelectorMixin, ClassifierMixin, Bas
 
     def _probabilities(self, X: Any) -> Vector:
         check_is_fitted(self)
-        refuse_blocks(X)
         X = validate_data(self, X, accept_sparse=("csr", "csc"), dtype=np.float64, reset=False)
         return self._of_each(X.toarray() if hasattr(X, "toarray") else X)
 

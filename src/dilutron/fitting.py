@@ -46,12 +46,18 @@ def fitted(table: Table, wish: Wish, start: Fit | None = None, watch: Watch | No
         fit = Fit((Share(1.0, posterior),))
     else:
         fit = weighed(followed(table, heard, wish, solve_at, nearby, watch), wish)
-    shares = tuple(Share(weight, rested(problem, wish, posterior).at_hand()) for weight, posterior in fit.shares)
-    sharpness = _sharpness(shares, table.copies[heard]) if "beta" in wish.learn else 1.0
-    return replace(fit, shares=shares, heard=None if np.all(heard) else heard, sharpness=sharpness)
+    if not watch.stopped:
+        fit = replace(fit, shares=tuple(Share(w, rested(problem, wish, posterior)) for w, posterior in fit.shares))
+    return sharpened(replace(fit, heard=None if np.all(heard) else heard), wish)
 
 
-def _sharpness(shares: Sequence[Share], copies: Vector) -> float:
+def sharpened(fit: Fit, wish: Wish) -> Fit:
+    """With all at hand that predictions take, which are as bold as left-out labels allow where beta is learned."""
+    shares = tuple(Share(weight, posterior.at_hand()) for weight, posterior in fit.shares)
+    return replace(fit, shares=shares, sharpness=_sharpness(shares) if "beta" in wish.learn else 1.0)
+
+
+def _sharpness(shares: Sequence[Share]) -> float:
     """The factor of all fields under which the labels, each left out in turn, are the most probable.
 
     Soft labels and many weak features make predictions shy. Under one posterior the order of the rows stays as it was.
@@ -63,6 +69,8 @@ def _sharpness(shares: Sequence[Share], copies: Vector) -> float:
         if fields is None:
             return 1.0
         parts.append((weight, posterior.labels.eta, fields))
+
+    copies = shares[0].posterior.labels.multiplicity
 
     def cost(log_factor: float) -> float:
         given = sum(w * (1.0 - eta + (2.0 * eta - 1.0) * ndtr(np.exp(log_factor) * field)) for w, eta, field in parts)

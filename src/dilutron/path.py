@@ -84,9 +84,9 @@ def followed(
             path, solve_at = hard, harder
         else:
             factor = 1.0
-    if wish.criterion != "cv" or watch.stopped:
+    if wish.criterion != "cv":
         return path if dear(*table.X.shape) else _refined(path, wish, solve_at, score, watch)
-    scores = _held_out(table, wish, np.array([point.density for point in path]), factor)
+    scores = _held_out(table, wish, np.array([point.density for point in path]), factor, watch)
     return [point._replace(score=float(held)) for point, held in zip(path, scores, strict=True)]
 
 
@@ -116,8 +116,9 @@ def hardened(posterior: Posterior, wish: Wish, solve_at: Solve, watch: Watch) ->
 
 
 def _rise(posterior: Posterior) -> float:
-    """Of the log evidence with the log of beta."""
-    return float(posterior.labels.beta * posterior.slopes.get("beta", np.inf))
+    """Of the log evidence with the log of beta; 0 for a method without evidence, which proves nothing."""
+    unknown = 0.0 if posterior.log_evidence is None else np.inf
+    return float(posterior.labels.beta * posterior.slopes.get("beta", unknown))
 
 
 def _refined(path: Path, wish: Wish, solve_at: Solve, score: Callable[[Posterior], float], watch: Watch) -> Path:
@@ -307,17 +308,26 @@ def sparser(n_rows: float, n_features: int) -> Vector:
     return densities[1:] if np.any(second >= DENSE * typical(n_rows, n_features)) else densities
 
 
-def _held_out(table: Table, wish: Wish, densities: Vector, factor: float) -> Vector:
-    """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended."""
-    total, watch = np.zeros(densities.size), Watch()
+def _held_out(table: Table, wish: Wish, densities: Vector, factor: float, watch: Watch) -> Vector:
+    """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended.
+
+    Where the fit is stopped, of the folds that were whole by then.
+    """
+    total = np.zeros(densities.size)
     for train, test in _folds(table.signs, wish):
+        if watch.stopped:
+            break
         rest, held = table.rows(train), table.rows(test)
         problem, heard = rest.problem(wish)
         if not np.any(heard):  # a fold of equal rows can only guess
             total += np.sum(held.copies) * np.log(0.5)
             continue
-        solve_at = partial(solved_at, problem, rest.copies[heard], wish, harder=factor, watch=watch)
-        scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held), watch)]
+        fold = watch.part("held-out-fold", silent=True)
+        solve_at = partial(solved_at, problem, rest.copies[heard], wish, harder=factor, watch=fold)
+        scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held), fold)]
+        fold.ended()
+        if watch.stopped:
+            break
         total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
     return total if np.any(total > -np.inf) else np.zeros(densities.size)
 

@@ -136,6 +136,11 @@ class Posterior:
         if not (isinstance(rows, Rows) or in_blocks(rows)):
             return self._fields(rows)
         blocks = rows if isinstance(rows, Rows) else Rows.of(rows)
+        if blocks.shape[1] != self.mean.size:
+            raise ValueError(
+                f"rows must have {self.mean.size} columns, as in the fit, got shape {blocks.shape}; of a .parquet file"
+                " pass Rows.of(path, columns=[...])."
+            )
         _check_names(blocks, self.names)
         alone = replace(self.at_hand(), flip=None, left_out=None, sites=None)  # of the rows fitted: not to travel
         parts = blocks.each(_block_fields, np.arange(blocks.shape[0]), shared=(alone,))
@@ -362,7 +367,7 @@ def other_format(folder: Path, found: object, own: int) -> str:
 def _check_names(blocks: Rows, names: tuple[str, ...]) -> None:
     """ValueError where both have names, and not the same."""
     nameless = tuple(f"x{i}" for i in range(len(names)))
-    if blocks.names in (None, names) or names == nameless or len(blocks.names) != len(names):
+    if blocks.names in (None, names) or names == nameless:
         return
     k = next(i for i, name in enumerate(names) if name != blocks.names[i])
     raise ValueError(f"rows has {blocks.names[k]!r} in column {k}, the fit {names[k]!r}: pass Rows.of(columns=[...]).")

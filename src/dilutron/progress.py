@@ -57,17 +57,39 @@ class Watched(Watch):
     """Every posterior is a task of its own, at the end of which a callback may ask to stop."""
 
     def __init__(
-        self, task: Task, results: Callable[[Posterior], dict[str, Any] | None], say: Callable[[str], object]
+        self,
+        task: Task,
+        results: Callable[[Posterior], dict[str, Any] | None],
+        say: Callable[[str], object],
+        above: Watched | None = None,
     ) -> None:
-        self.task, self.results, self._say = task, results, say
+        self.task, self.results, self._say, self.above = task, results, say, above
+        self.stopped = above is not None and above.stopped
 
     def say(self, words: str) -> None:
         """To the user."""
         self._say(words)
 
-    def __call__(self, solve: Callable[[], Posterior]) -> Posterior:
+    def __call__(self, solve: Callable[[], Posterior], name: str) -> Posterior:
         """Solve, and tell of it."""
-        task = self.task.part("expected-size")
+        task = self.task.part(name)
         posterior = solve()
-        self.stopped |= task.ended(partial(self.results, posterior))
+        self._stop(task.ended(partial(self.results, posterior)))
         return posterior
+
+    def part(self, name: str, *, silent: bool = False) -> Watched:
+        """A task below this one. It is of a part of the data: no estimator would end there."""
+        return Watched(self.task.part(name, None), _nothing, _nothing if silent else self._say, self)
+
+    def ended(self) -> None:
+        """So is the task."""
+        self._stop(self.task.ended(partial(_nothing, None)))
+
+    def _stop(self, asked: bool) -> None:
+        self.stopped |= asked
+        if self.above is not None:
+            self.above._stop(asked)
+
+
+def _nothing(_: Any) -> None:
+    return None

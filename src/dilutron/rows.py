@@ -130,6 +130,13 @@ class Rows:
         """M and N."""
         return int(self.starts[-1]), self.n_columns
 
+    def __array__(self, *given: Any, **more: Any) -> Any:
+        """Refused: it may be larger than memory."""
+        raise ValueError(
+            "this table is in blocks of rows, and here a whole one is needed: pass an array in memory, or learn by"
+            ' dilutron.solve(..., method="ep"), whose posterior predicts blocks too.'
+        )
+
     def mapped(self, work: Callable[..., Vector], *vectors: NDArray[Any], shared: Sequence[Any] = ()) -> Self:
         """`work(block, *parts of the vectors, *shared)` in place of every block, when it is read."""
         return replace(self, blocks=self._delayed(work, vectors, shared))
@@ -211,15 +218,6 @@ def signed(patterns: Vector, labels: Vector, *, intercept: bool) -> Vector:
 def in_blocks(source: Any) -> bool:
     """True for arrays that are in blocks already: those of dask and of zarr."""
     return type(source).__module__.partition(".")[0] in ("dask", "zarr") and hasattr(source, "chunks")
-
-
-def refuse_blocks(X: Any) -> None:
-    """ValueError for blocks of rows, by those that need a whole table."""
-    if isinstance(X, Rows):
-        raise ValueError(
-            "X is in blocks of rows, which the classifiers do not take: pass an array in memory, or use dilutron.solve,"
-            " which learns from blocks and whose posterior predicts them."
-        )
 
 
 def _dask() -> Any:

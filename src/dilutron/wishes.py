@@ -47,9 +47,16 @@ class Watch:
     def say(self, words: str) -> None:
         """Of a posterior that was solved."""
 
-    def __call__(self, solve: Callable[[], Posterior]) -> Posterior:
-        """The posterior that `solve` makes."""
+    def __call__(self, solve: Callable[[], Posterior], name: str) -> Posterior:
+        """The posterior that `solve` makes: of an "expected-size", or a "trial" of harder labels."""
         return solve()
+
+    def part(self, name: str, *, silent: bool = False) -> Watch:
+        """A watch over a part of the work, which says when it `ended`; where one stops, so do all."""
+        return self
+
+    def ended(self) -> None:
+        """The part is done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +215,8 @@ def solved_at(
     wish = _affordable(wish, problem, copies, trial=trial)
     if trial:  # its evidence need not be exact: what tolerance is asked for must not decide on the model
         wish = replace(wish, tol=max(wish.tol, TRIAL_TOL))
-    posterior = watch(partial(_run, problem, SpikeSlab(density, lam), labels, wish, learn, start))
+    work = partial(_run, problem, SpikeSlab(density, lam), labels, wish, learn, start)
+    posterior = watch(work, "trial" if trial else "expected-size")
     evidence = "" if posterior.log_evidence is None else f"log evidence {posterior.log_evidence:.2f}, "
     watch.say(f"{size:.3g} features expected: {evidence}{posterior.status.value} after {posterior.n_iter} iterations")
     return posterior

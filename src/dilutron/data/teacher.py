@@ -31,9 +31,9 @@ class Lesson:
     flipped: NDArray[np.bool_]
 
 
-def taught(X: Vector, teacher: Vector, flipped: NDArray[np.bool_]) -> Lesson:
-    """The lesson of this teacher on these patterns, with these labels turned over."""
-    labels = np.where(X @ teacher >= 0.0, 1.0, -1.0)  # Eq. (1), with sign(0) = 1
+def taught(X: Vector, teacher: Vector, flipped: NDArray[np.bool_], noise: Vector | float = 0.0) -> Lesson:
+    """The lesson of this teacher on these patterns, with noise in the fields, and with these labels turned over."""
+    labels = np.where(X @ teacher + noise >= 0.0, 1.0, -1.0)  # Eq. (1), with sign(0) = 1
     return Lesson(X, np.where(flipped, -labels, labels), teacher, flipped)  # Eq. (9)
 
 
@@ -105,6 +105,7 @@ def lesson(
     *,
     rho: float = 0.25,
     eta: float = 1.0,
+    beta: float = np.inf,
     patterns: str | Patterns = "iid",
     exact: bool = True,
 ) -> Lesson:
@@ -121,6 +122,9 @@ def lesson(
         Density of the teacher, between 0 and 1, without both.
     eta : float
         Fraction of right labels, from 0.5 to 1: exactly round((1 - eta) M) are turned over.
+    beta : float
+        Inverse temperature: before the sign is taken, normal noise of variance 1 / beta is added to each field. Labels
+        that it changes do not count as turned over.
     patterns : str or callable
         A name in `PATTERNS`, or any `f(n_patterns, n_weights, rng)`, for example
         ``functools.partial(toeplitz_patterns, correlation=0.9)``.
@@ -130,6 +134,8 @@ def lesson(
     whole(n_weights=n_weights)
     positive(alpha=alpha)
     _check_share(eta)
+    if beta != np.inf:
+        positive(beta=beta)
     if isinstance(patterns, str) and patterns not in PATTERNS:
         raise ValueError(f"patterns must be one of {sorted(PATTERNS)} or a function, got {patterns!r}")
     n_patterns = max(1, round(alpha * n_weights))
@@ -137,7 +143,9 @@ def lesson(
     X = (PATTERNS[patterns] if isinstance(patterns, str) else patterns)(n_patterns, n_weights, rng)
     if np.shape(X) != (n_patterns, n_weights):
         raise ValueError(f"patterns must make an array of shape {(n_patterns, n_weights)}, got {np.shape(X)}")
-    return taught(X, teacher, flips(n_patterns, eta, rng))
+    flipped = flips(n_patterns, eta, rng)
+    noise = 0.0 if beta == np.inf else rng.standard_normal(n_patterns) / np.sqrt(beta)
+    return taught(X, teacher, flipped, noise)
 
 
 def _check_share(eta: float) -> None:
