@@ -97,7 +97,7 @@ BENCHMARKS = {
     "synthetic_large": Benchmark(synthetic.large, 6, wants=PEERS),
     "calibration": Benchmark(calibration.main, 40, needs=PICTURES),
     "trust": Benchmark(trust.main, 2, wants=wide.SETS),
-    "criterion": Benchmark(criterion.main, 4, wants=wide.SETS),
+    "criterion": Benchmark(criterion.main, 2, wants=wide.SETS),
     "gibbs": Benchmark(gibbs.main, gibbs.PROBLEMS),
 }
 

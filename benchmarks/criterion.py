@@ -19,7 +19,6 @@ from dilutron.metrics import auc, decibel, mse
 
 CHOICES = [(criterion, average) for average in (True, False) for criterion in ("loo", "evidence", "cv")]
 SIMULATED, REAL = "simulated", "real"
-REPEATS = 2  # of the folds of the real sets, at most
 
 
 def trial(cell: Row, instance: int) -> Row:
@@ -56,7 +55,7 @@ def tasks(instances: int) -> list[Task]:
         ({"criterion": criterion, "average": average, "code": version, **cell}, instance)
         for instance in range(instances)
         for criterion, average in CHOICES
-        for cell in [*simulated, *(real if instance < REPEATS else [])]
+        for cell in [*simulated, *real]
     ]
 
 
