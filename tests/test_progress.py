@@ -19,10 +19,11 @@ THREE = np.where(X[:, 2] > 0.5, "other", Y)
 
 
 class Recorder:
-    """Keeps what it is told, and asks to stop at the end of so many expected sizes."""
+    """Keeps what it is told, and asks to stop at the end of so many tasks of a name."""
 
-    def __init__(self, enough=1000):
-        self.enough, self.begun, self.ended, self.fits, self.given, self.down = enough, [], [], [], [], 0
+    def __init__(self, enough=1000, of="expected-size"):
+        self.of, self.enough = of, enough
+        self.begun, self.ended, self.fits, self.given, self.down = [], [], [], [], 0
 
     def setup(self, estimator, context):
         pass
@@ -37,7 +38,7 @@ class Recorder:
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         self.ended.append(context.task_name)
         self.fits.append(fitted_estimator)
-        return self.ended.count("expected-size") >= self.enough
+        return self.ended.count(self.of) >= self.enough
 
 
 def test_every_size_of_the_path_is_a_task():
@@ -130,16 +131,20 @@ def test_folds_are_tasks_with_their_sizes_below():
 
 
 def test_a_stop_while_folds_are_held_out_keeps_those_that_are_whole():
-    whole, none, some = Recorder(), Recorder(), Recorder()
-    free = EPClassifier(criterion="cv", n_folds=3, random_state=0)
-    scores = [row.score for row in clone(free).set_callbacks(whole).fit(X, Y).path_]
+    free, whole = EPClassifier(criterion="cv", n_folds=3, random_state=0), Recorder()
+
+    def scores(seen):
+        return np.array([row.score for row in clone(free).set_callbacks(seen).fit(X, Y).path_])
+
+    every = scores(whole)
     first, second, _ = (k for k, name in enumerate(whole.ended) if name == "held-out-fold")
-    # Within the first fold, and within the second.
-    none.enough, some.enough = (whole.ended[:k].count("expected-size") for k in (first, second))
-    nothing = clone(free).set_callbacks(none).fit(X, Y)
-    assert {row.score for row in nothing.path_} == {0.0}
-    part = clone(free).set_callbacks(some).fit(X, Y)
-    assert all(0.0 > one > all_ for one, all_ in zip([row.score for row in part.path_], scores, strict=True))
+    within_first, within_second = (whole.ended[:k].count("expected-size") for k in (first, second))
+    left_out = [row.score for row in EPClassifier().fit(X, Y).path_[: every.size]]
+    np.testing.assert_allclose(scores(Recorder(within_first)), left_out, rtol=1e-6)
+    one, two, three = (scores(Recorder(folds, "held-out-fold")) for folds in (1, 2, 3))
+    assert np.all((0.0 > one) & (one > two) & (two > three))
+    np.testing.assert_array_equal(three, every)
+    np.testing.assert_array_equal(scores(Recorder(within_second)), one)
 
 
 def test_classes_that_come_after_a_stop_take_one_size_each():

@@ -128,6 +128,6 @@ def test_noise_in_the_fields_turns_as_many_labels_as_it_should_and_leaves_the_re
     signal = np.linalg.norm(soft.teacher)
     wanted = np.arctan(np.sqrt(10.0) / signal) / np.pi  # of two normal numbers correlated so
     assert np.mean(sharp.labels != soft.labels) == pytest.approx(wanted, abs=0.01)
-    for beta in (0.0, -1.0, np.nan, "soft"):
+    for beta in (0.0, -1.0, -np.inf, np.nan, "soft", np.ones(2)):
         with pytest.raises(ValueError, match="beta must be a positive number"):
             lesson(10, 2.0, np.random.default_rng(0), beta=beta)

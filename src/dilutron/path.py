@@ -87,7 +87,10 @@ def followed(
     if wish.criterion != "cv":
         return path if dear(*table.X.shape) else _refined(path, wish, solve_at, score, watch)
     scores = _held_out(table, wish, np.array([point.density for point in path]), factor, watch)
-    return [point._replace(score=float(held)) for point, held in zip(path, scores, strict=True)]
+    if scores is None:  # stopped before: what the method itself says of left-out labels, if anything
+        scores = np.array([point.score for point in path])
+    scores = scores if np.any(scores > -np.inf) else np.zeros(len(path))
+    return [point._replace(score=float(one)) for point, one in zip(path, scores, strict=True)]
 
 
 def _score(value: Callable[[Posterior, Vector], float], copies: Vector, posterior: Posterior) -> float:
@@ -308,28 +311,28 @@ def sparser(n_rows: float, n_features: int) -> Vector:
     return densities[1:] if np.any(second >= DENSE * typical(n_rows, n_features)) else densities
 
 
-def _held_out(table: Table, wish: Wish, densities: Vector, factor: float, watch: Watch) -> Vector:
+def _held_out(table: Table, wish: Wish, densities: Vector, factor: float, watch: Watch) -> Vector | None:
     """Log probability of all labels at every size, each label by a path of the other folds; -inf where one ended.
 
-    Where the fit is stopped, of the folds that were whole by then.
+    Where the fit is stopped, of the folds that were whole by then; None where none was.
     """
-    total = np.zeros(densities.size)
+    total, n_whole = np.zeros(densities.size), 0
     for train, test in _folds(table.signs, wish):
         if watch.stopped:
             break
         rest, held = table.rows(train), table.rows(test)
         problem, heard = rest.problem(wish)
         if not np.any(heard):  # a fold of equal rows can only guess
-            total += np.sum(held.copies) * np.log(0.5)
+            total, n_whole = total + np.sum(held.copies) * np.log(0.5), n_whole + 1
             continue
         fold = watch.part("held-out-fold", silent=True)
         solve_at = partial(solved_at, problem, rest.copies[heard], wish, harder=factor, watch=fold)
         scores = [point.score for point in _descent(densities, wish, solve_at, partial(_log_probability, held), fold)]
+        if not watch.stopped:
+            scores += [-np.inf] * (densities.size - len(scores))
+            total, n_whole = total + scores, n_whole + 1
         fold.ended()
-        if watch.stopped:
-            break
-        total += np.concatenate([scores, np.full(densities.size - len(scores), -np.inf)])
-    return total if np.any(total > -np.inf) else np.zeros(densities.size)
+    return total if n_whole else None
 
 
 def _folds(signs: Vector, wish: Wish) -> Any:

@@ -134,7 +134,7 @@ def lesson(
     whole(n_weights=n_weights)
     positive(alpha=alpha)
     _check_share(eta)
-    if beta != np.inf:
+    if not (isinstance(beta, float) and beta == np.inf):
         positive(beta=beta)
     if isinstance(patterns, str) and patterns not in PATTERNS:
         raise ValueError(f"patterns must be one of {sorted(PATTERNS)} or a function, got {patterns!r}")
